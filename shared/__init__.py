@@ -1,0 +1,1 @@
+"""The words both sides agree on: jobs, catalogue, queue, storage, settings, errors."""

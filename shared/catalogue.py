@@ -1,0 +1,114 @@
+"""The base models that are served, read from a TOML file.
+
+An entry says which model it is, how to load it, how its adapter slot looks, and which requests it takes.
+The bundled ``catalogue.toml`` serves ``tiny-flux``; ``HOTSLOT_CATALOGUE`` names another file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from shared.errors import CatalogueInvalid, UnknownBaseModel
+
+BUNDLED = Path(__file__).with_name("catalogue.toml")
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Slot(_Entry):
+    """The adapter slot. ``rank_tiers``: ranks for which zero adapters are injected, ascending."""
+
+    rank_tiers: tuple[int, ...] = Field(min_length=1)
+
+    @property
+    def top_rank(self) -> int:
+        """Largest summed rank that a job's adapters may have."""
+        return max(self.rank_tiers)
+
+
+class Sizes(_Entry):
+    """Image sizes in pixels: ``multiple_of`` steps from ``smallest`` to ``largest``, for width and height alike."""
+
+    multiple_of: int = Field(ge=1)
+    smallest: int = Field(ge=1)
+    largest: int
+    default_width: int
+    default_height: int
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Sizes:
+        for value in (self.smallest, self.largest, self.default_width, self.default_height):
+            if value % self.multiple_of or not self.smallest <= value <= self.largest:
+                raise ValueError(f"{value} is not a multiple of {self.multiple_of} within the limits")
+        return self
+
+
+class Sampling(_Entry):
+    """Denoising limits and defaults. ``negative_prompt``: whether one has any effect on this model."""
+
+    default_steps: int = Field(ge=1)
+    largest_steps: int = Field(ge=1)
+    default_guidance_scale: float
+    largest_guidance_scale: float
+    max_prompt_tokens: int = Field(ge=1)
+    negative_prompt: bool = False
+
+
+class BaseModelEntry(_Entry):
+    """One served base model.
+
+    ``source`` is ``builtin:NAME`` (made in code) or a local diffusers folder. ``builtin_adapters`` names the adapters
+    that the worker itself makes and registers, so the API can tell "not ready yet" from "unknown".
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+    family: Literal["flux.1"]
+    source: str
+    revision: str = "builtin"
+    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
+    device: str = "cpu"
+    recipe: Literal["eager"] = "eager"
+    builtin_adapters: tuple[str, ...] = ()
+    slot: Slot
+    sizes: Sizes
+    sampling: Sampling
+
+
+class Catalogue(_Entry):
+    """All served base models by name."""
+
+    base_models: dict[str, BaseModelEntry]
+
+    def get(self, name: str) -> BaseModelEntry:
+        """The entry of that name, or ``UnknownBaseModel`` that lists what is served."""
+        try:
+            return self.base_models[name]
+        except KeyError:
+            served = ", ".join(sorted(self.base_models))
+            raise UnknownBaseModel(
+                f"base_model: {name!r} is not served here; choose one of: {served}.", field="base_model"
+            ) from None
+
+
+def read_catalogue(path: Path | None = None) -> Catalogue:
+    """Read and validate the catalogue at ``path`` (the bundled one by default); ``CatalogueInvalid`` says what is wrong."""
+    where = path or BUNDLED
+    try:
+        raw = tomllib.loads(where.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CatalogueInvalid(f"The catalogue {where} cannot be read: {error}") from error
+    entries = raw.get("base_models", {})
+    if not isinstance(entries, dict) or not entries:
+        raise CatalogueInvalid(f"The catalogue {where} names no base model; add a [base_models.NAME] table.")
+    try:
+        return Catalogue.model_validate(
+            {"base_models": {name: {"name": name, **entry} for name, entry in entries.items()}}
+        )
+    except (ValidationError, TypeError) as error:
+        raise CatalogueInvalid(f"The catalogue {where} is not valid: {error}") from error

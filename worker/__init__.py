@@ -1,0 +1,1 @@
+"""One process, one base model, many adapters."""
