@@ -1,0 +1,117 @@
+-- Shared by every script; LEGAL (the table of state changes) and the k_* key functions stand above it.
+-- Every script takes one JSON object and returns a list of strings. All times are the server's own, in ms.
+
+local a = cjson.decode(ARGV[1])
+
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function text(number) return string.format('%.0f', number) end
+
+local function emit(job, kind, data)
+  redis.call('XADD', k_events(job), 'MAXLEN', '~', 256, '*', 'type', kind, 'data', cjson.encode(data))
+end
+
+-- The only place where a job's status changes.
+local function move(job, to)
+  local fields = redis.call('HMGET', k_job(job), 'status', 'created_ms')
+  local from = fields[1]
+  if not from or not LEGAL[from][to] then
+    error('illegal change of job ' .. job .. ' from ' .. tostring(from) .. ' to ' .. to)
+  end
+  redis.call('HSET', k_job(job), 'status', to)
+  redis.call('ZREM', k_index(from), job)
+  redis.call('ZADD', k_index(to), fields[2], job)
+end
+
+local function refresh_head(base, group)
+  local head = redis.call('ZRANGE', k_group(base, group), 0, 0, 'WITHSCORES')
+  if head[1] then
+    redis.call('ZADD', k_heads(base), head[2], group)
+  else
+    redis.call('ZREM', k_heads(base), group)
+  end
+end
+
+local function enqueue(base, group, job, rank_ms)
+  redis.call('ZADD', k_waiting(base), rank_ms, job)
+  redis.call('ZADD', k_group(base, group), rank_ms, job)
+  refresh_head(base, group)
+end
+
+-- Claims of later rank than every waiting job's can no longer count as overtaking anyone.
+local function prune_claims(base)
+  local oldest = redis.call('ZRANGE', k_waiting(base), 0, 0, 'WITHSCORES')
+  if oldest[1] then
+    redis.call('ZREMRANGEBYSCORE', k_claims(base), '-inf', oldest[2])
+  else
+    redis.call('DEL', k_claims(base))
+  end
+end
+
+local function dequeue(base, group, job)
+  redis.call('ZREM', k_waiting(base), job)
+  redis.call('ZREM', k_group(base, group), job)
+  refresh_head(base, group)
+  prune_claims(base)
+end
+
+-- How many jobs of later rank were claimed while a job of this rank waited.
+local function overtaken(base, rank_ms)
+  return redis.call('ZCOUNT', k_claims(base), '(' .. rank_ms, '+inf')
+end
+
+-- 'ok', 'lost' (another attempt owns the job, or it has ended), or how the job was asked to stop.
+local function held(job, attempt)
+  local fields = redis.call('HMGET', k_job(job), 'status', 'attempt', 'stop')
+  if fields[1] ~= 'running' or tonumber(fields[2]) ~= attempt then return 'lost' end
+  if fields[3] and fields[3] ~= '' then return fields[3] end
+  return 'ok'
+end
+
+-- The terminal state and its webhook event are one write (transactional outbox).
+local function end_job(job, status, now)
+  move(job, status)
+  redis.call('HSET', k_job(job), 'finished_ms', text(now))
+  redis.call('ZREM', k_leases(), job)
+  redis.call('ZREM', k_deadlines(), job)
+  emit(job, status, {job = job})
+  local fields = redis.call('HMGET', k_job(job), 'retention_ms', 'webhook_url', 'webhook_events')
+  local kind = 'job.' .. status
+  if fields[2] and fields[2] ~= '' and string.find(',' .. fields[3] .. ',', ',' .. kind .. ',', 1, true) then
+    local event = 'evt_' .. job
+    redis.call('HSET', k_outbox_row(event), 'event', event, 'job', job, 'type', kind, 'url', fields[2],
+      'created_ms', text(now), 'attempts', 0)
+    redis.call('ZADD', k_outbox(), text(now), event)
+  end
+  redis.call('PEXPIRE', k_job(job), fields[1])
+  redis.call('PEXPIRE', k_events(job), fields[1])
+  redis.call('PEXPIRE', k_index(status), 2 * fields[1])
+end
+
+local function requeue(job, why)
+  local fields = redis.call('HMGET', k_job(job), 'base_model', 'group', 'rank_ms')
+  move(job, 'queued')
+  redis.call('ZREM', k_leases(), job)
+  redis.call('HSET', k_job(job), 'step', 0, 'worker', '')
+  enqueue(fields[1], fields[2], job, fields[3])
+  emit(job, 'queued', {reason = why})
+end
+
+-- The worker died with the job: back to the queue, unless it was to stop anyway or has had its attempts.
+local function lose(job, now, max_losses, lost_error)
+  local stop = redis.call('HGET', k_job(job), 'stop')
+  if stop and stop ~= '' then
+    end_job(job, stop, now)
+    return
+  end
+  local losses = redis.call('HINCRBY', k_job(job), 'losses', 1)
+  if losses >= max_losses then
+    redis.call('HSET', k_job(job), 'error', lost_error)
+    end_job(job, 'failed', now)
+  else
+    requeue(job, 'worker_lost')
+  end
+end

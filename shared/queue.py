@@ -1,0 +1,273 @@
+"""The queue: every change of a job's state, as fenced scripts on the server.
+
+Per base model there is one queue: groups of jobs that need the same adapters, each ordered by rank time, and an
+index of group heads. A claim gives a lease and a fencing token (the attempt); every later write checks it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import redis
+
+from shared import keys
+from shared.errors import JobNotFound, KeyReused, WorkerLost
+from shared.job import RECORD_VERSION, Job, JobError, JobSpec, Result, Status, read_job
+from shared.scripts import Scripts
+from shared.server import fields_of, members_of, reached
+from shared.settings import Settings
+
+HEAD_START_MS = {"low": -30_000, "normal": 0, "high": 30_000}
+"""How much earlier than its arrival a job of this priority ranks."""
+
+IDEMPOTENCY_MS = 24 * 3600 * 1000
+HEADS_CONSIDERED = 64
+DEFAULT_TENANT = "default"
+
+Held = Literal["ok", "lost", "cancelled", "expired"]
+"""Answer of a fenced write: go on; another owns the job; or how it was asked to stop."""
+
+
+@dataclass(frozen=True)
+class WaitingGroup:
+    """A group of waiting jobs that need the same adapters; ``overtaken`` counts for its head."""
+
+    key: str
+    head_rank_ms: int
+    overtaken: int
+    waiting: int
+
+
+class Queue:
+    """Jobs on one server. Every method raises ``QueueUnavailable`` when the server is not reached."""
+
+    def __init__(self, client: redis.Redis, settings: Settings) -> None:
+        self._redis = client
+        self._settings = settings
+        self._scripts = Scripts(client)
+
+    # --- by the API -------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        job_id: str,
+        spec: JobSpec,
+        *,
+        warnings: Sequence[str] = (),
+        tenant: str = DEFAULT_TENANT,
+        idempotency_key: str = "",
+        body_sha256: str = "",
+    ) -> str:
+        """Store the job and queue it; returns its id, or the id of the job that the Idempotency-Key already made.
+
+        ``KeyReused`` when that key came with another body.
+        """
+        webhook = spec.webhook
+        outcome, found = self._scripts.run(
+            "submit",
+            job=job_id,
+            version=RECORD_VERSION,
+            base_model=spec.base_model,
+            group=group_of(spec),
+            spec=spec.model_dump_json(),
+            steps=spec.steps * spec.num_images,
+            tenant=tenant,
+            idempotency_key=idempotency_key,
+            idempotency_ms=IDEMPOTENCY_MS,
+            body_sha256=body_sha256,
+            head_start_ms=HEAD_START_MS[spec.priority],
+            deadline_ms=round((spec.deadline_seconds or 0) * 1000),
+            retention_ms=self._settings.retention_s * 1000,
+            warnings=json.dumps(list(warnings)),
+            webhook_url=webhook.url if webhook else "",
+            webhook_events=",".join(webhook.events) if webhook else "",
+        )
+        if outcome == "conflict":
+            raise KeyReused("This Idempotency-Key was used for another job; send a new key with a new body.")
+        return found
+
+    def get(self, job_id: str) -> Job:
+        """The job's record, or ``JobNotFound``."""
+        fields = fields_of(self._redis, keys.JOB(job_id))
+        if not fields:
+            raise JobNotFound(f"No job {job_id!r} is known here.")
+        return read_job(fields)
+
+    def position(self, job: Job) -> int | None:
+        """How many waiting jobs of the same base model rank before this one; None when it does not wait."""
+        with reached():
+            return cast("int | None", self._redis.zrank(keys.WAITING(job.base_model), job.id))
+
+    def cancel(self, job_id: str) -> Status:
+        """Cancel the job; returns the status it had. ``JobNotFound`` when it is not known."""
+        (had,) = self._scripts.run("cancel", job=job_id)
+        if had == "absent":
+            raise JobNotFound(f"No job {job_id!r} is known here.")
+        return Status(had)
+
+    def newest(self, statuses: Iterable[Status], limit: int, before: tuple[int, str] | None = None) -> list[Job]:
+        """Up to ``limit`` jobs of these states, newest first, those created before ``(created_ms, id)`` only."""
+        found: list[tuple[int, str]] = []
+        highest = before[0] if before else "+inf"
+        for status in statuses:
+            with reached():
+                rows = self._redis.zrevrangebyscore(
+                    keys.INDEX(status), highest, "-inf", start=0, num=limit + 64, withscores=True
+                )
+            found += [(int(score), job) for job, score in cast("list[tuple[str, float]]", rows)]
+        ordered = sorted((row for row in found if before is None or row < before), reverse=True)[:limit]
+        with reached(), self._redis.pipeline(transaction=False) as pipe:
+            for _, job in ordered:
+                pipe.hgetall(keys.JOB(job))
+            return [read_job(fields) for fields in pipe.execute() if fields]
+
+    # --- by workers -------------------------------------------------------------------------------
+
+    def waiting_groups(self, base_model: str, resident: str) -> list[WaitingGroup]:
+        """The oldest groups that wait, and the resident one if it waits too."""
+        flat = self._scripts.run("snapshot", base_model=base_model, resident=resident, heads=HEADS_CONSIDERED)
+        rows = zip(flat[0::4], flat[1::4], flat[2::4], flat[3::4], strict=True)
+        return [WaitingGroup(key, int(float(rank)), int(late), int(count)) for key, rank, late, count in rows]
+
+    def claim(self, base_model: str, group: str, worker: str) -> Job | Literal["empty", "bound"]:
+        """Claim the group's head. "empty": nothing waits there; "bound": the oldest job must be served first."""
+        outcome, *flat = self._scripts.run(
+            "claim",
+            base_model=base_model,
+            group=group,
+            worker=worker,
+            lease_ms=self._settings.lease_ms,
+            overtake_max=self._settings.overtake_max,
+        )
+        if outcome == "claimed":
+            return read_job(dict(zip(flat[0::2], flat[1::2], strict=True)))
+        return "bound" if outcome == "bound" else "empty"
+
+    def renew(self, job_id: str, attempt: int) -> Held:
+        """Renew the lease."""
+        return self._held("renew", job=job_id, attempt=attempt, lease_ms=self._settings.lease_ms)
+
+    def progress(self, job_id: str, attempt: int, step: int, steps: int) -> Held:
+        """Renew the lease and record that ``step`` of ``steps`` is done."""
+        return self._held(
+            "renew", job=job_id, attempt=attempt, lease_ms=self._settings.lease_ms, step=step, steps=steps
+        )
+
+    def place(self, job_id: str, attempt: int, object_keys: Sequence[str]) -> Held:
+        """Record the keys that are about to be uploaded."""
+        return self._held("place", job=job_id, attempt=attempt, keys=list(object_keys))
+
+    def succeed(self, job_id: str, attempt: int, result: Result, warnings: Sequence[str]) -> Held:
+        """End the job with its images. Anything but "ok": it did not succeed, delete the images."""
+        return self._finish(
+            job_id, attempt, Status.SUCCEEDED, warnings, result=result.model_dump_json(),
+            object_keys=[image.key for image in result.images],
+        )  # fmt: skip
+
+    def fail(self, job_id: str, attempt: int, error: JobError, warnings: Sequence[str] = ()) -> Held:
+        """End the job with an error."""
+        return self._finish(job_id, attempt, Status.FAILED, warnings, error=error.model_dump_json())
+
+    def stop(self, job_id: str, attempt: int, how: Literal["cancelled", "expired"]) -> Held:
+        """End the job as it was asked to."""
+        return self._finish(job_id, attempt, Status(how), ())
+
+    def give_back(self, job_id: str, attempt: int) -> Held:
+        """Hand the job back at its old rank; this is not a counted attempt."""
+        return self._held("give_back", job=job_id, attempt=attempt)
+
+    def abandon(self, worker: str, *, keep: Iterable[str], counted: bool) -> list[str]:
+        """Take all jobs but ``keep`` from a worker. ``counted``: its child died with them."""
+        return self._scripts.run("abandon", worker=worker, keep=list(keep), counted=counted, **self._loss())
+
+    # --- by anyone, on a timer --------------------------------------------------------------------
+
+    def reclaim(self, most: int = 100) -> list[str]:
+        """Return expired leases, end jobs past their deadline; returns the jobs that changed."""
+        with reached():
+            run_id = str(self._redis.info("server")["run_id"])
+        return self._scripts.run(
+            "reclaim", server_run=run_id, lease_ms=self._settings.lease_ms, most=most, **self._loss()
+        )
+
+    def try_reclaim_lock(self, hold_ms: int) -> bool:
+        """Whether this process may reclaim now; nobody else may for ``hold_ms``."""
+        with reached():
+            return bool(self._redis.set(keys.RECLAIM_LOCK(), "held", nx=True, px=hold_ms))
+
+    def orphans(self, older_than_ms: int, forget: Sequence[str] = (), most: int = 100) -> list[str]:
+        """Object keys that no job will ever name; ``forget`` those already deleted."""
+        return self._scripts.run("sweep", older_than_ms=older_than_ms, forget=list(forget), most=most)
+
+    def depth(self, base_model: str) -> int:
+        """How many jobs wait for the base model."""
+        with reached():
+            return int(self._redis.zcard(keys.WAITING(base_model)))
+
+    def running(self, base_model: str) -> list[str]:
+        """Ids of jobs that hold a lease on this base model."""
+        with reached(), self._redis.pipeline(transaction=False) as pipe:
+            held = members_of(self._redis, keys.LEASES())
+            for job in held:
+                pipe.hget(keys.JOB(job), "base_model")
+            bases = pipe.execute()
+        return [job for job, base in zip(held, bases, strict=True) if base == base_model]
+
+    def head(self, base_model: str, group: str) -> Job | None:
+        """The group's oldest waiting job."""
+        ids = members_of(self._redis, keys.GROUP(base_model, group), 0, 0)
+        fields = fields_of(self._redis, keys.JOB(ids[0])) if ids else {}
+        return read_job(fields) if fields else None
+
+    def stats(self, base_model: str) -> dict[str, int]:
+        """Counters of the base model: claims, swaps, overtaken_max."""
+        return {name: int(value) for name, value in fields_of(self._redis, keys.STATS(base_model)).items()}
+
+    def count_swap(self, base_model: str) -> None:
+        """Count one change of the adapters in some worker's slot."""
+        with reached():
+            self._redis.hincrby(keys.STATS(base_model), "swaps", 1)
+
+    def server_time_ms(self) -> int:
+        """The server's clock, Unix milliseconds."""
+        with reached():
+            seconds, microseconds = self._redis.time()
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _finish(
+        self,
+        job_id: str,
+        attempt: int,
+        status: Status,
+        warnings: Sequence[str],
+        *,
+        result: str = "",
+        error: str = "",
+        object_keys: Sequence[str] = (),
+    ) -> Held:
+        return self._held(
+            "finish", job=job_id, attempt=attempt, status=status.value, result=result, error=error,
+            warnings=json.dumps(list(warnings)), keys=list(object_keys),
+        )  # fmt: skip
+
+    def _held(self, script: str, **arguments: object) -> Held:
+        (answer,) = self._scripts.run(script, **arguments)
+        if answer not in ("ok", "lost", "cancelled", "expired"):
+            raise AssertionError(f"script {script} answered {answer!r}")
+        return answer  # type: ignore[return-value]
+
+    def _loss(self) -> dict[str, object]:
+        limit = self._settings.max_lost_attempts
+        message = f"Workers died with this job {limit} times; check its adapters and size, then submit it again."
+        error = JobError(code=WorkerLost.code, message=message, retryable=WorkerLost.retryable)
+        return {"max_losses": limit, "lost_error": error.model_dump_json()}
+
+
+def group_of(spec: JobSpec) -> str:
+    """Group key: the adapters' identities without strengths, in an order that does not depend on the request's."""
+    return "+".join(sorted(adapter.sha256[:16] for adapter in spec.adapters)) or "none"

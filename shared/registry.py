@@ -1,0 +1,39 @@
+"""Adapters registered by name: which base model each is for, and which bytes the name means now."""
+
+from __future__ import annotations
+
+import redis
+from pydantic import BaseModel, ConfigDict
+
+from shared import keys
+from shared.server import fields_of, reached
+
+
+class RegisteredAdapter(BaseModel):
+    """One registered adapter. ``location``: where a worker reads it, ``builtin:NAME`` or ``file:PATH``."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str
+    base_model: str
+    sha256: str
+    location: str
+    rank: int
+    """Largest rank over its layers."""
+
+
+class Registry:
+    """Registered adapters on one server; raises ``QueueUnavailable`` when it is not reached."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._redis = client
+
+    def put(self, adapter: RegisteredAdapter) -> None:
+        """Register or replace. Queued jobs keep the bytes that they were admitted with."""
+        with reached():
+            self._redis.hset(keys.ADAPTERS(), adapter.name, adapter.model_dump_json())
+
+    def all(self) -> dict[str, RegisteredAdapter]:
+        """Every registered adapter by name."""
+        found = fields_of(self._redis, keys.ADAPTERS())
+        return {name: RegisteredAdapter.model_validate_json(text) for name, text in found.items()}
