@@ -97,7 +97,7 @@ class Catalogue(_Entry):
 
 
 def read_catalogue(path: Path | None = None) -> Catalogue:
-    """Read and validate the catalogue at ``path``, by default the bundled one. ``CatalogueInvalid`` says what is wrong."""
+    """Read and validate a catalogue, by default the bundled one; ``CatalogueInvalid`` says what is wrong."""
     where = path or BUNDLED
     try:
         raw = tomllib.loads(where.read_text(encoding="utf-8"))

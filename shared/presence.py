@@ -48,9 +48,9 @@ class Presence:
 
     def report(self, worker: str, now_ms: int, **fields: Any) -> None:
         """Set some fields of a worker and keep it alive for ``ALIVE_MS`` more."""
-        values = {name: str(value) for name, value in fields.items()}
+        values: dict[Any, Any] = {"name": worker, "seen_ms": str(now_ms), **{k: str(v) for k, v in fields.items()}}
         with reached(), self._redis.pipeline() as pipe:
-            pipe.hset(keys.WORKER(worker), mapping={"name": worker, "seen_ms": str(now_ms), **values})
+            pipe.hset(keys.WORKER(worker), mapping=values)
             pipe.pexpire(keys.WORKER(worker), ALIVE_MS)
             pipe.zadd(keys.WORKERS(), {worker: now_ms})
             pipe.zremrangebyscore(keys.WORKERS(), "-inf", now_ms - ALIVE_MS)
