@@ -1,0 +1,286 @@
+"""The Lua scripts on a real server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+import redis
+
+from shared import keys
+from shared.errors import JobNotFound, KeyReused
+from shared.job import Job, JobError, Status
+from shared.outbox import Outbox
+from shared.queue import Queue
+from shared.request import WebhookRequest
+from shared.server import connect_worker
+from shared.settings import Settings
+from tests.shared.jobs import result, spec
+
+BASE = "tiny-flux"
+HOOK = WebhookRequest(url="http://example.org/hook")
+_number = count(1)
+
+
+@pytest.fixture
+def config(redis_url: str) -> Settings:
+    return Settings(redis_url=redis_url, overtake_max=3, retention_s=60)
+
+
+@pytest.fixture
+def client(config: Settings) -> Iterator[redis.Redis]:
+    with connect_worker(config) as client:
+        yield client
+
+
+@pytest.fixture
+def queue(client: redis.Redis, config: Settings) -> Queue:
+    return Queue(client, config)
+
+
+def put(queue: Queue, *adapters: str, **changes: object) -> str:
+    # The server's clock has milliseconds, and rank times must differ for the order to be told.
+    time.sleep(0.002)
+    return queue.submit(f"job{next(_number):06}", spec(*adapters, **changes))
+
+
+def take(queue: Queue, job_id: str, worker: str = "w1") -> Job:
+    claimed = queue.claim(BASE, queue.get(job_id).group, worker)
+    assert isinstance(claimed, Job)
+    assert claimed.id == job_id
+    return claimed
+
+
+def run_out(client: redis.Redis, job_id: str) -> None:
+    """End a lease without waiting for it."""
+    assert client.zadd(keys.LEASES(), {job_id: 1}, xx=True, ch=True)
+
+
+def events(client: redis.Redis, job_id: str) -> list[str]:
+    return [fields["type"] for _, fields in client.xrange(keys.EVENTS(job_id))]
+
+
+def test_the_way_of_a_job(queue: Queue, client: redis.Redis) -> None:
+    job_id = put(queue, "ink", webhook=HOOK)
+    assert queue.get(job_id).status is Status.QUEUED
+    assert queue.position(queue.get(job_id)) == 0
+    job = take(queue, job_id)
+    assert (job.status, job.attempt, job.worker) == (Status.RUNNING, 1, "w1")
+    assert queue.progress(job_id, 1, 2, 4) == "ok"
+    assert queue.get(job_id).step == 2
+    assert queue.succeed(job_id, 1, result(job_id, 1), ["a warning"]) == "ok"
+    done = queue.get(job_id)
+    assert done.status is Status.SUCCEEDED
+    assert done.result == result(job_id, 1)
+    assert done.warnings == ["a warning"]
+    assert events(client, job_id) == ["queued", "running", "progress", "succeeded"]
+
+
+def test_a_finish_sent_twice_is_one_finish(queue: Queue, client: redis.Redis) -> None:
+    job_id = put(queue, webhook=HOOK)
+    take(queue, job_id)
+    answers = [queue.succeed(job_id, 1, result(job_id, 1), []) for _ in range(2)]
+    assert answers == ["ok", "ok"]
+    assert events(client, job_id).count("succeeded") == 1
+    assert client.zcard(keys.OUTBOX()) == 1
+
+
+def test_a_worker_presumed_dead_can_change_nothing(queue: Queue) -> None:
+    job_id = put(queue, "ink")
+    take(queue, job_id)
+    queue.abandon("w1", keep=[], counted=True)
+    again = take(queue, job_id, "w2")
+    assert (again.attempt, again.losses) == (2, 1)
+    stale = 1
+    assert queue.renew(job_id, stale) == "lost"
+    assert queue.progress(job_id, stale, 1, 4) == "lost"
+    assert queue.place(job_id, stale, ["jobs/x/1/0.png"]) == "lost"
+    assert queue.succeed(job_id, stale, result(job_id, stale), []) == "lost"
+    assert queue.fail(job_id, stale, JobError(code="x", message="x", retryable=False)) == "lost"
+    assert queue.give_back(job_id, stale) == "lost"
+    assert queue.get(job_id).worker == "w2"
+    assert queue.succeed(job_id, 2, result(job_id, 2), []) == "ok"
+
+
+def test_expired_lease_returns_to_the_front(queue: Queue, client: redis.Redis) -> None:
+    first = put(queue, "ink")
+    take(queue, first)
+    second = put(queue, "ink")
+    queue.reclaim()
+    assert queue.get(first).status is Status.RUNNING
+    run_out(client, first)
+    assert queue.reclaim() == [first]
+    assert queue.position(queue.get(first)) == 0
+    assert queue.position(queue.get(second)) == 1
+    assert queue.reclaim() == []
+
+
+def test_lost_as_often_as_allowed(queue: Queue, client: redis.Redis) -> None:
+    job_id = put(queue, webhook=HOOK)
+    for _ in range(3):
+        take(queue, job_id)
+        queue.abandon("w1", keep=[], counted=True)
+    job = queue.get(job_id)
+    assert job.status is Status.FAILED
+    assert job.error is not None
+    assert job.error.code == "worker_lost"
+    assert client.zcard(keys.OUTBOX()) == 1
+
+
+def test_handing_back_is_free(queue: Queue) -> None:
+    job_id = put(queue, "ink")
+    for attempt in range(1, 6):
+        assert take(queue, job_id).attempt == attempt
+        assert queue.give_back(job_id, attempt) == "ok"
+    assert queue.get(job_id).losses == 0
+    take(queue, job_id)
+    queue.abandon("w1", keep=[], counted=False)
+    assert queue.get(job_id).losses == 0
+
+
+def test_abandon_keeps_what_is_spooled_and_others(queue: Queue) -> None:
+    kept, lost, other = put(queue, "a"), put(queue, "b"), put(queue, "c")
+    take(queue, kept)
+    take(queue, lost)
+    take(queue, other, "w2")
+    assert queue.abandon("w1", keep=[kept], counted=True) == [lost]
+    assert [queue.get(job).status.value for job in (kept, lost, other)] == ["running", "queued", "running"]
+
+
+def test_a_restarted_server_gives_leases_one_more_term(queue: Queue, client: redis.Redis) -> None:
+    job_id = put(queue)
+    queue.reclaim()
+    take(queue, job_id)
+    run_out(client, job_id)
+    client.set(keys.SERVER_RUN(), "the run before")
+    assert queue.reclaim() == []
+    assert queue.get(job_id).status is Status.RUNNING
+    run_out(client, job_id)
+    assert queue.reclaim() == [job_id]
+
+
+def test_cancel_a_queued_job(queue: Queue, client: redis.Redis) -> None:
+    job_id = put(queue, "ink", webhook=HOOK)
+    assert queue.cancel(job_id) is Status.QUEUED
+    assert queue.get(job_id).status is Status.CANCELLED
+    assert queue.waiting_groups(BASE, "none") == []
+    assert client.zcard(keys.OUTBOX()) == 1
+    assert queue.cancel(job_id) is Status.CANCELLED
+
+
+def test_cancel_a_running_job(queue: Queue) -> None:
+    job_id = put(queue)
+    take(queue, job_id)
+    assert queue.cancel(job_id) is Status.RUNNING
+    assert queue.progress(job_id, 1, 1, 4) == "cancelled"
+    assert queue.succeed(job_id, 1, result(job_id, 1), []) == "cancelled"
+    assert queue.get(job_id).result is None
+    assert queue.stop(job_id, 1, "cancelled") == "ok"
+    assert queue.get(job_id).status is Status.CANCELLED
+
+
+def test_cancelled_job_of_a_dead_worker_is_not_run_again(queue: Queue) -> None:
+    job_id = put(queue)
+    take(queue, job_id)
+    queue.cancel(job_id)
+    queue.abandon("w1", keep=[], counted=True)
+    assert queue.get(job_id).status is Status.CANCELLED
+
+
+def test_deadlines(queue: Queue, client: redis.Redis) -> None:
+    waiting, running = put(queue, "a", deadline_seconds=3600), put(queue, "b", deadline_seconds=3600)
+    take(queue, running)
+    client.zadd(keys.DEADLINES(), {waiting: 1, running: 1})
+    assert queue.claim(BASE, queue.get(waiting).group, "w1") == "empty"
+    assert queue.get(waiting).status is Status.EXPIRED
+    queue.reclaim()
+    assert queue.progress(running, 1, 1, 4) == "expired"
+    assert queue.stop(running, 1, "expired") == "ok"
+    assert queue.get(running).status is Status.EXPIRED
+
+
+def test_snapshot_and_the_bound(queue: Queue) -> None:
+    slow = put(queue, "slow")
+    fast = [put(queue, "fast") for _ in range(5)]
+    groups = queue.waiting_groups(BASE, "none")
+    assert [(group.waiting, group.overtaken) for group in groups] == [(1, 0), (5, 0)]
+    for job_id in fast[:3]:
+        take(queue, job_id)
+    assert [group.overtaken for group in queue.waiting_groups(BASE, "none")] == [3, 0]
+    assert queue.claim(BASE, queue.get(fast[3]).group, "w1") == "bound"
+    take(queue, slow)
+    take(queue, fast[3])
+    assert queue.stats(BASE)["overtaken_max"] == 3
+
+
+def test_priority_is_a_head_start(queue: Queue) -> None:
+    low, normal, high = (put(queue, "ink", priority=priority) for priority in ("low", "normal", "high"))
+    group = queue.get(low).group
+    order = [queue.claim(BASE, group, "w1") for _ in range(3)]
+    assert [job.id for job in order if isinstance(job, Job)] == [high, normal, low]
+
+
+def test_idempotency_key(queue: Queue) -> None:
+    first = queue.submit("jobA", spec(), idempotency_key="k", body_sha256="1")
+    assert queue.submit("jobB", spec(), idempotency_key="k", body_sha256="1") == first == "jobA"
+    with pytest.raises(KeyReused):
+        queue.submit("jobC", spec(), idempotency_key="k", body_sha256="2")
+    with pytest.raises(JobNotFound):
+        queue.get("jobB")
+    assert queue.submit("jobD", spec(), idempotency_key="k", body_sha256="1", tenant="other") == "jobD"
+
+
+def test_a_submit_sent_twice_is_one_job(queue: Queue) -> None:
+    assert [queue.submit("jobA", spec()) for _ in range(2)] == ["jobA", "jobA"]
+    assert queue.depth(BASE) == 1
+
+
+def test_newest_first_in_pages(queue: Queue) -> None:
+    made = [put(queue, "ink") for _ in range(5)]
+    take(queue, made[0])
+    both = (Status.QUEUED, Status.RUNNING)
+    page = queue.newest(both, 3)
+    assert [job.id for job in page] == made[:1:-1]
+    rest = queue.newest(both, 3, before=(page[-1].created_ms, page[-1].id))
+    assert [job.id for job in rest] == [made[1], made[0]]
+    assert [job.id for job in queue.newest([Status.RUNNING], 3)] == [made[0]]
+
+
+def test_objects_of_a_lost_attempt_are_orphans(queue: Queue) -> None:
+    job_id = put(queue)
+    take(queue, job_id)
+    mine, kept = f"jobs/{job_id}/1/0.png", f"jobs/{job_id}/2/0.png"
+    assert queue.place(job_id, 1, [mine]) == "ok"
+    assert queue.orphans(0) == []
+    queue.abandon("w1", keep=[], counted=True)
+    assert queue.orphans(0) == [mine]
+    assert queue.orphans(0, forget=[mine]) == []
+    take(queue, job_id)
+    queue.place(job_id, 2, [kept])
+    queue.succeed(job_id, 2, result(job_id, 2), [])
+    assert queue.orphans(0) == []
+
+
+def test_nothing_without_a_lifetime_is_left_when_work_is_done(
+    queue: Queue, client: redis.Redis, config: Settings
+) -> None:
+    for end in ("succeed", "fail", "cancel", "expire"):
+        job_id = put(queue, end, webhook=HOOK, deadline_seconds=3600)
+        if end == "cancel":
+            queue.cancel(job_id)
+            continue
+        take(queue, job_id)
+        if end == "succeed":
+            queue.place(job_id, 1, [f"jobs/{job_id}/1/0.png"])
+            queue.succeed(job_id, 1, result(job_id, 1), [])
+        elif end == "fail":
+            queue.fail(job_id, 1, JobError(code="x", message="x", retryable=False))
+        else:
+            queue.stop(job_id, 1, "expired")
+    outbox = Outbox(client, config)
+    for row in outbox.take(10, 1000):
+        assert outbox.settle(row, "delivered")
+    permanent = {key for key in client.scan_iter("*") if client.ttl(key) < 0}
+    assert permanent == {keys.STATS(BASE)}
