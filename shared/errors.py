@@ -23,7 +23,8 @@
     │   ├── QueueUnavailable    503 queue_unavailable
     │   ├── StoreUnavailable    503 store_unavailable
     │   ├── WebhooksDisabled    503 webhooks_disabled
-    │   └── AdapterNotReady     503 adapter_not_ready
+    │   ├── AdapterNotReady     503 adapter_not_ready
+    │   └── TooManyWaiters      503 too_many_waiters
     ├── WorkerError             the worker's fault, never the job's
     │   ├── WorkerLost          500 worker_lost
     │   ├── SlotCorrupt         500 slot_corrupt
@@ -201,6 +202,12 @@ class AdapterNotReady(Unavailable):
     """The adapter is known, but no worker has prepared it yet."""
 
     code = "adapter_not_ready"
+
+
+class TooManyWaiters(Unavailable):
+    """This API process holds as many waiting callers as it can; ask without waiting, or later."""
+
+    code = "too_many_waiters"
 
 
 class WorkerError(HotslotError):

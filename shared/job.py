@@ -156,6 +156,9 @@ class Job(_Record):
     created_ms: int
     rank_ms: int
     started_ms: int | None = None
+    """First claim."""
+    claimed_ms: int | None = None
+    """Latest claim."""
     finished_ms: int | None = None
     step: int = 0
     steps: int = 0

@@ -53,6 +53,8 @@ RECLAIM_LOCK = Key("reclaim_lock", "hotslot:reclaim:lock", "string", "reclaim", 
 SERVER_RUN = Key("server_run", "hotslot:reclaim:server", "string", "reclaim", "kept: one run id")
 
 OUTBOX = Key("outbox", "hotslot:outbox", "zset", "outbox", "while events wait for delivery")
+OUTBOX_HEADS = Key("outbox_heads", "hotslot:outbox:heads", "zset", "outbox", "while events wait for delivery")
+OUTBOX_LINE = Key("outbox_line", "hotslot:outbox:line:{endpoint}", "zset", "outbox", "while events wait for it")
 OUTBOX_ROW = Key("outbox_row", "hotslot:outbox:row:{event}", "hash", "outbox", "until delivered; dead: retention")
 OUTBOX_DEAD = Key("outbox_dead", "hotslot:outbox:dead", "zset", "outbox", "retention after the last dead event")
 

@@ -1,7 +1,11 @@
-"""Webhook events that wait for delivery: rows that the terminal write made, leased by notifiers."""
+"""Webhook events that wait for delivery: rows that the terminal write made, leased by notifiers.
+
+Events wait in one line per endpoint (scheme, host and port), so that a slow endpoint delays only its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +27,7 @@ class Row:
     job: str
     type: str
     url: str
+    endpoint: str
     attempts: int
     created_ms: int
     body: str
@@ -36,11 +41,18 @@ class Outbox:
         self._settings = settings
         self._scripts = Scripts(client)
 
-    def take(self, most: int, lease_ms: int) -> list[Row]:
-        """Lease up to ``most`` due rows for ``lease_ms``; a notifier that dies lets them fall due again."""
-        flat = self._scripts.run("outbox_take", most=most, lease_ms=lease_ms)
-        rows = [flat[start : start + 7] for start in range(0, len(flat), 7)]
-        return [Row(e, job, kind, url, int(n), int(ms), body) for e, job, kind, url, n, ms, body in rows]
+    def take(
+        self, most: int, lease_ms: int, *, per_endpoint: int | None = None, busy: Mapping[str, int] | None = None
+    ) -> list[Row]:
+        """Lease up to ``most`` due rows for ``lease_ms``; a notifier that dies lets them fall due again.
+
+        No more than ``per_endpoint`` rows of one endpoint, counting those that the caller is ``busy`` with.
+        """
+        flat = self._scripts.run(
+            "outbox_take", most=most, lease_ms=lease_ms, per_endpoint=per_endpoint or most, busy=dict(busy or {})
+        )
+        rows = [flat[start : start + 8] for start in range(0, len(flat), 8)]
+        return [Row(e, job, kind, url, end, int(n), int(ms), body) for e, job, kind, url, end, n, ms, body in rows]
 
     def fix_body(self, event: str, body: str) -> str:
         """The event's bytes for every attempt: ``body`` if none was fixed before. Empty when the row is gone."""

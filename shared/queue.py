@@ -26,6 +26,7 @@ HEAD_START_MS = {"low": -30_000, "normal": 0, "high": 30_000}
 IDEMPOTENCY_MS = 24 * 3600 * 1000
 HEADS_CONSIDERED = 64
 DEFAULT_TENANT = "default"
+_KEY_REUSED = "This Idempotency-Key was used for another job; send a new key with a new body."
 
 Held = Literal["ok", "lost", "cancelled", "expired"]
 """Answer of a fenced write: go on; another owns the job; or how it was asked to stop."""
@@ -86,8 +87,18 @@ class Queue:
             webhook_events=",".join(webhook.events) if webhook else "",
         )
         if outcome == "conflict":
-            raise KeyReused("This Idempotency-Key was used for another job; send a new key with a new body.")
+            raise KeyReused(_KEY_REUSED)
         return found
+
+    def replayed(self, idempotency_key: str, body_sha256: str, tenant: str = DEFAULT_TENANT) -> str | None:
+        """The job that this Idempotency-Key already made, so that a repeat need not pass admission again.
+
+        None when the key is new; ``KeyReused`` when it came with another body.
+        """
+        known = fields_of(self._redis, keys.IDEMPOTENCY(tenant, idempotency_key))
+        if known and known["body_sha256"] != body_sha256:
+            raise KeyReused(_KEY_REUSED)
+        return known.get("job")
 
     def get(self, job_id: str) -> Job:
         """The job's record, or ``JobNotFound``."""

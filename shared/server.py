@@ -44,13 +44,14 @@ def connect_worker(settings: Settings) -> redis.Redis:
     )
 
 
-def connect_async(settings: Settings) -> redis.asyncio.Redis:
-    """A client for long waits on event streams; its reads may block for a minute."""
+def connect_async(settings: Settings, most_connections: int = 100) -> redis.asyncio.Redis:
+    """A client for long waits on event streams; its reads may block for a minute, one connection each."""
     return redis.asyncio.Redis.from_url(
         settings.redis_url.get_secret_value(),
         decode_responses=True,
         socket_connect_timeout=0.8,
         socket_timeout=None,
+        max_connections=most_connections,
     )
 
 

@@ -58,6 +58,8 @@ class Settings(BaseSettings):
     retention_s: int = Field(default=7 * 24 * 3600, ge=1)
     lease_ms: int = Field(default=10_000, ge=500)
     max_lost_attempts: int = Field(default=3, ge=1)
+    job_time_limit_s: float = 3600.0
+    """A job that holds the child longer is stuck: the child is killed, the job is run again."""
     stop_grace_s: float = 20.0
     """After SIGTERM a job that cannot end within this time is handed back."""
     upload_budget_s: float = 600.0

@@ -1,7 +1,8 @@
 """Tickets: wake-ups carried by Celery. The only file that knows Celery.
 
 A ticket on queue ``base.NAME`` says "look whether a job waits"; one on ``notify`` says "look whether an event is due".
-It carries no job: lost, duplicate and late tickets are harmless, because ``shared.reclaim`` rings again while work waits.
+It carries no job: lost, duplicate and late tickets are harmless, because ``shared.reclaim`` rings again while work
+waits.
 
 Settings that matter, and why: no result backend (the record is the truth; with one, a dead server makes publishing
 hang for ~19 s); early ack (a ticket is not the job); prefork with one child (torch lives only there; its crash kills
@@ -11,11 +12,15 @@ the child, not the worker); prefetch off (a ticket held by a busy worker would b
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from celery import Celery, bootsteps, signals
+from celery.app.amqp import AMQP
+from celery.exceptions import SecurityWarning
+from kombu import Connection
 
 from shared.settings import Settings
 
@@ -49,7 +54,8 @@ class Tickets:
         """Send a ticket unless one waits already, so that tickets never pile up."""
         try:
             with self._app.connection_for_write() as connection:
-                if connection.default_channel._size(queue):
+                channel: Any = connection.default_channel
+                if channel._size(queue):
                     return
         except Exception as error:
             log.warning("tickets cannot be counted (%s)", type(error).__name__)
@@ -90,6 +96,8 @@ def serve(settings: Settings, service: Service) -> int:
     app.task(name=TASK, ignore_result=True)(service.on_ticket)
     app.steps["consumer"].add(_gate(service))
     keep = _connect_signals(service)
+    # Containers often run as root, and Celery's own remedy (pickle refused) is in force here anyway.
+    warnings.simplefilter("ignore", SecurityWarning)
     worker = app.Worker(
         hostname=service.name,
         pool_cls=service.pool,
@@ -107,8 +115,22 @@ def serve(settings: Settings, service: Service) -> int:
     return int(worker.exitcode or 0)
 
 
+class _EagerConnection(Connection):
+    """Reconnects within two seconds of the server's return; kombu's default pauses grow to half a minute."""
+
+    def ensure_connection(self, *args: Any, **options: Any) -> Any:
+        return super().ensure_connection(
+            *args, **({"interval_start": 0.5, "interval_step": 0.5, "interval_max": 2.0} | options)
+        )
+
+
+class _Amqp(AMQP):
+    Connection = _EagerConnection
+
+
 def _make_app(settings: Settings, *, publish_only: bool) -> Celery:
-    app = Celery("hotslot", broker=settings.redis_url.get_secret_value(), set_as_current=not publish_only)
+    broker = settings.redis_url.get_secret_value()
+    app = Celery("hotslot", broker=broker, amqp=_Amqp, set_as_current=not publish_only)
     transport: dict[str, Any] = {"socket_connect_timeout": 0.8, "socket_keepalive": True, "health_check_interval": 10}
     if publish_only:
         transport |= {"socket_timeout": 0.9, "max_retries": 0, "interval_start": 0, "interval_step": 0}
@@ -122,7 +144,8 @@ def _make_app(settings: Settings, *, publish_only: bool) -> Celery:
         task_create_missing_queues=True,
         task_ignore_result=True,
         task_serializer="json",
-        worker_cancel_long_running_tasks_on_connection_loss=False,
+        # Cancels only late-acknowledged tasks, of which there are none; saves a warning at every reconnect.
+        worker_cancel_long_running_tasks_on_connection_loss=True,
         worker_disable_prefetch=True,
         worker_hijack_root_logger=False,
         worker_prefetch_multiplier=1,

@@ -26,13 +26,18 @@ local function move(job, to)
   redis.call('ZADD', k_index(to), fields[2], job)
 end
 
-local function refresh_head(base, group)
-  local head = redis.call('ZRANGE', k_group(base, group), 0, 0, 'WITHSCORES')
+-- Keep an index of lines by their first member's score.
+local function refresh(heads, name, line)
+  local head = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
   if head[1] then
-    redis.call('ZADD', k_heads(base), head[2], group)
+    redis.call('ZADD', heads, head[2], name)
   else
-    redis.call('ZREM', k_heads(base), group)
+    redis.call('ZREM', heads, name)
   end
+end
+
+local function refresh_head(base, group)
+  refresh(k_heads(base), group, k_group(base, group))
 end
 
 local function enqueue(base, group, job, rank_ms)
@@ -71,6 +76,23 @@ local function held(job, attempt)
   return 'ok'
 end
 
+-- Events wait in one line per endpoint (scheme, host and port), so that a slow endpoint delays only its own.
+local function endpoint_of(url)
+  return string.lower(string.match(url, '^%a+://[^/?#]+') or url)
+end
+
+local function schedule(event, endpoint, due_ms)
+  redis.call('ZADD', k_outbox(), due_ms, event)
+  redis.call('ZADD', k_outbox_line(endpoint), due_ms, event)
+  refresh(k_outbox_heads(), endpoint, k_outbox_line(endpoint))
+end
+
+local function unschedule(event, endpoint)
+  redis.call('ZREM', k_outbox(), event)
+  redis.call('ZREM', k_outbox_line(endpoint), event)
+  refresh(k_outbox_heads(), endpoint, k_outbox_line(endpoint))
+end
+
 -- The terminal state and its webhook event are one write (transactional outbox).
 local function end_job(job, status, now)
   move(job, status)
@@ -81,10 +103,10 @@ local function end_job(job, status, now)
   local fields = redis.call('HMGET', k_job(job), 'retention_ms', 'webhook_url', 'webhook_events')
   local kind = 'job.' .. status
   if fields[2] and fields[2] ~= '' and string.find(',' .. fields[3] .. ',', ',' .. kind .. ',', 1, true) then
-    local event = 'evt_' .. job
+    local event, endpoint = 'evt_' .. job, endpoint_of(fields[2])
     redis.call('HSET', k_outbox_row(event), 'event', event, 'job', job, 'type', kind, 'url', fields[2],
-      'created_ms', text(now), 'attempts', 0)
-    redis.call('ZADD', k_outbox(), text(now), event)
+      'endpoint', endpoint, 'created_ms', text(now), 'attempts', 0)
+    schedule(event, endpoint, text(now))
   end
   redis.call('PEXPIRE', k_job(job), fields[1])
   redis.call('PEXPIRE', k_events(job), fields[1])

@@ -1,0 +1,36 @@
+"""``python -m worker --base-model NAME`` draws images; ``python -m worker --notify`` delivers webhooks."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+
+from shared.errors import SetupError
+from shared.logs import configure_logging
+from shared.settings import settings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one worker until it is told to stop; returns its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m worker", description=__doc__)
+    role = parser.add_mutually_exclusive_group(required=True)
+    role.add_argument("--base-model", metavar="NAME", help="serve this base model of the catalogue")
+    role.add_argument("--notify", action="store_true", help="deliver webhooks")
+    chosen = parser.parse_args(arguments)
+    configure_logging()
+    try:
+        if chosen.notify:
+            from worker.run_notifier import run_notifier
+
+            return run_notifier(settings())
+        from worker.run_worker import run_worker
+
+        return run_worker(settings(), chosen.base_model)
+    except SetupError as error:
+        logging.getLogger("worker").error("%s", error.message)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,251 @@
+"""The way of one job through a worker: choose, claim, fetch, swap, draw, spool.
+
+Upload, finish and notify go on in the background (``worker.upload``), so that the next job is drawn meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from shared import adapter_files
+from shared.catalogue import BaseModelEntry
+from shared.errors import GenerationFailed, HotslotError, QueueUnavailable, UnknownAdapter
+from shared.job import AppliedAdapterRecord, Job, JobError, PinnedAdapter, Receipt
+from shared.queue import Queue
+from worker.choose import Limits, choose
+from worker.engine_types import AdapterFile, Drawing, DrawnImage, Engine, SwapReport
+from worker.lease import Interrupted, Lease, Why
+from worker.persist import persist
+from worker.spool import Spool, Spooled, SpooledImage
+from worker.upload import Uploads
+
+log = logging.getLogger(__name__)
+
+CLAIM_TRIES = 5
+PREPARE_BUDGET_S = 120.0
+STEP_BUDGET_S = 120.0
+SETTLE_BUDGET_S = 60.0
+NO_ADAPTERS = "none"
+
+
+@dataclass
+class Desk:
+    """All that a worker has at hand, and what it remembers from job to job."""
+
+    name: str
+    entry: BaseModelEntry
+    queue: Queue
+    engine: Engine
+    spool: Spool
+    uploads: Uploads
+    limits: Limits
+    lease_ms: int
+    builtin_adapters: Mapping[str, Path]
+    adapter_folder: Path | None
+    stop_at_s: Callable[[], float]
+    resident: str = NO_ADAPTERS
+    streak: int = 0
+    swaps: int = 0
+    jobs: int = 0
+    doubtful: bool = False
+    """A claim's answer was lost, so the server may think that this worker holds a job."""
+
+
+def serve_one(desk: Desk, on_claim: Callable[[Job], None]) -> Job | None:
+    """Serve the job that costs the fewest swaps within the bound; None when nothing waits."""
+    job = take(desk)
+    if job is None:
+        return None
+    on_claim(job)
+    error: HotslotError | None = None
+    why: Why | None = None
+    with Lease(desk.queue, job.id, job.attempt, desk.lease_ms, desk.stop_at_s) as lease:
+        try:
+            lease.stage(PREPARE_BUDGET_S)
+            started_s = time.monotonic()
+            prepared = desk.engine.prepare(fetch(desk, job))
+            fetched_s = time.monotonic()
+            report = swap(desk, job, prepared)
+            swapped_s = time.monotonic()
+            drawn = draw(desk, job, lease)
+            timings_ms = {
+                "queued": float((job.claimed_ms or job.created_ms) - job.created_ms),
+                "fetch": (fetched_s - started_s) * 1000,
+                "swap": (swapped_s - fetched_s) * 1000,
+            }
+            desk.uploads.add(spool(desk, job, report, drawn, timings_ms))
+        except Interrupted as interrupted:
+            why = interrupted.why
+        except HotslotError as failure:
+            error = failure
+        except Exception as failure:
+            log.exception("job %s attempt %d failed", job.id, job.attempt)
+            error = GenerationFailed(f"The pipeline failed on this job ({type(failure).__name__}); try it again.")
+    if why is not None:
+        leave(desk, job, why)
+    elif error is not None:
+        fail(desk, job, error)
+    desk.jobs += 1
+    return job
+
+
+def take(desk: Desk) -> Job | None:
+    """Choose and claim. Tries again when another worker was faster."""
+    if desk.doubtful:
+        known = [spooled.job_id for spooled in desk.spool.pending()]
+        desk.queue.abandon(desk.name, keep=known, counted=False)
+        desk.doubtful = False
+    for _ in range(CLAIM_TRIES):
+        groups = desk.queue.waiting_groups(desk.entry.name, desk.resident)
+        choice = choose(groups, desk.resident, desk.streak, desk.limits)
+        if choice is None:
+            return None
+        desk.doubtful = True
+        claimed = desk.queue.claim(desk.entry.name, choice.group, desk.name)
+        desk.doubtful = False
+        if isinstance(claimed, Job):
+            desk.streak = desk.streak + 1 if choice.group == desk.resident else 1
+            log.info("job %s attempt %d claimed (%s)", claimed.id, claimed.attempt, choice.reason)
+            return claimed
+    return None
+
+
+def fetch(desk: Desk, job: Job) -> list[AdapterFile]:
+    """The adapters' files on this machine."""
+    return [
+        AdapterFile(
+            source=adapter.source,
+            path=locate(desk, adapter),
+            sha256=adapter.sha256,
+            scale=adapter.scale,
+            revision=adapter.revision,
+        )
+        for adapter in job.spec.adapters
+    ]
+
+
+def locate(desk: Desk, adapter: PinnedAdapter) -> Path:
+    """Where this worker has the adapter's file; ``UnknownAdapter`` when it has none."""
+    kind, _, rest = adapter.location.partition(":")
+    if kind == "builtin" and rest in desk.builtin_adapters:
+        return desk.builtin_adapters[rest]
+    if kind == "file":
+        return adapter_files.resolve(desk.adapter_folder, rest)
+    raise UnknownAdapter(f"adapters: this worker cannot read {adapter.source!r}.", field="adapters")
+
+
+def swap(desk: Desk, job: Job, prepared: object) -> SwapReport:
+    """Put the job's adapters into the slot; a change of the adapter set counts as a swap."""
+    try:
+        report = desk.engine.swap(prepared)
+    except Exception:
+        # Whatever the slot holds now, no waiting group may count on it.
+        desk.resident = "unknown"
+        raise
+    if job.group != desk.resident:
+        desk.resident = job.group
+        desk.swaps += 1
+        with suppress(QueueUnavailable):
+            desk.queue.count_swap(desk.entry.name)
+    return report
+
+
+def draw(desk: Desk, job: Job, lease: Lease) -> list[DrawnImage]:
+    """Draw every image of the job; image i with seed + i. Raises Interrupted within a step of a cancel."""
+    spec = job.spec
+    total = spec.steps * spec.num_images
+    drawn = []
+    for number in range(spec.num_images):
+        before = number * spec.steps
+        lease.stage(STEP_BUDGET_S)
+        drawing = Drawing(
+            prompt=spec.prompt,
+            negative_prompt=spec.negative_prompt,
+            width=spec.width,
+            height=spec.height,
+            steps=spec.steps,
+            guidance_scale=spec.guidance_scale,
+            seed=spec.seed + number,
+        )
+
+        def on_step(done: int, _steps: int, before: int = before) -> None:
+            lease.step(before + done, total, STEP_BUDGET_S)
+
+        drawn.append(desk.engine.draw(drawing, on_step))
+    return drawn
+
+
+def spool(desk: Desk, job: Job, report: SwapReport, drawn: list[DrawnImage], timings_ms: dict[str, float]) -> Spooled:
+    """Write the images to disk with all that the receipt says of them."""
+    for image in drawn:
+        for stage, value_ms in image.timings_ms.items():
+            timings_ms[stage] = timings_ms.get(stage, 0.0) + value_ms
+    warnings = [*job.warnings, *(text for image in drawn for text in image.warnings)]
+    spooled = Spooled(
+        job_id=job.id,
+        attempt=job.attempt,
+        format=job.spec.format,
+        images=[
+            SpooledImage(file=f"{n}.rgb", width=job.spec.width, height=job.spec.height, seed=image.seed)
+            for n, image in enumerate(drawn)
+        ],
+        receipt=receipt(desk, job, report),
+        timings_ms=timings_ms,
+        warnings=list(dict.fromkeys(warnings)),
+        spooled_at_s=time.time(),
+    )
+    desk.spool.put(spooled, [image.pixels.tobytes() for image in drawn])
+    return spooled
+
+
+def receipt(desk: Desk, job: Job, report: SwapReport) -> Receipt:
+    """What made the images, as read back from the slot; the images' hashes follow when they are encoded."""
+    return Receipt(
+        adapters=[
+            AppliedAdapterRecord(
+                source=one.source,
+                revision=one.revision,
+                sha256=one.sha256,
+                rank=one.rank,
+                scale=one.scale,
+                layers_applied=one.layers_applied,
+                text_encoder_layers=one.text_encoder_layers,
+            )
+            for one in report.applied
+        ],
+        base_model=desk.entry.name,
+        base_revision=desk.engine.base_revision,
+        recipe=desk.engine.recipe,
+        fingerprint=report.fingerprint,
+        library_versions=desk.engine.library_versions,
+        worker=desk.name,
+        attempt=job.attempt,
+        images_sha256=[],
+    )
+
+
+def leave(desk: Desk, job: Job, why: Why) -> None:
+    """End or hand back a job that must not go on here."""
+    log.info("job %s attempt %d left at a step (%s)", job.id, job.attempt, why)
+    if why == "handed_back":
+        settle(partial(desk.queue.give_back, job.id, job.attempt))
+    elif why != "lost":
+        settle(partial(desk.queue.stop, job.id, job.attempt, why))
+
+
+def fail(desk: Desk, job: Job, error: HotslotError) -> None:
+    """End a job with the error's code and sentence."""
+    log.info("job %s attempt %d failed: %s", job.id, job.attempt, error.code)
+    failure = JobError(code=error.code, message=error.message, retryable=error.retryable)
+    settle(partial(desk.queue.fail, job.id, job.attempt, failure, job.warnings))
+
+
+def settle(call: Callable[[], object]) -> None:
+    """Write a job's end, patiently; if the server stays away the lease runs out and the job is run again."""
+    persist(call, time.monotonic() + SETTLE_BUDGET_S)

@@ -1,0 +1,47 @@
+"""The process that delivers webhooks: woken by tickets, it never touches a model."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+
+from shared.catalogue import read_catalogue
+from shared.outbox import Outbox
+from shared.queue import Queue
+from shared.server import connect_worker
+from shared.settings import Settings
+from shared.signature import secret_of
+from shared.tickets import NOTIFY_QUEUE, Service, serve
+from worker.deliver import Deliverer
+from worker.notify import Notifier, lease_ms_for
+from worker.run_worker import await_server, make_reclaimer
+
+log = logging.getLogger(__name__)
+
+
+def run_notifier(settings: Settings) -> int:
+    """Deliver webhooks until told to stop; returns the exit status. ``SetupError`` when it cannot start."""
+    secret_of(settings)
+    catalogue = read_catalogue(settings.catalogue)
+    await_server(settings)
+    name = f"notify-{os.getpid()}@{socket.gethostname()}"
+    notifier = open_notifier(settings)
+    reclaimer = make_reclaimer(settings, list(catalogue.base_models))
+    reclaimer.start()
+    try:
+        status = serve(settings, Service(name=name, queue=NOTIFY_QUEUE, pool="threads", on_ticket=notifier.wake))
+    finally:
+        reclaimer.stop()
+        if not notifier.close(settings.stop_grace_s):
+            log.warning("webhooks under way were left; they fall due again")
+    log.info("notifier %s stopped", name)
+    return status
+
+
+def open_notifier(settings: Settings) -> Notifier:
+    """A notifier with a connection of its own. ``Misconfigured`` without a sound secret."""
+    client = connect_worker(settings)
+    outbox = Outbox(client, settings)
+    deliverer = Deliverer(outbox, Queue(client, settings), settings)
+    return Notifier(outbox, deliverer, lease_ms_for(settings.webhook_timeout_s))
