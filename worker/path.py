@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -101,9 +101,10 @@ def take(desk: Desk) -> Job | None:
         known = [spooled.job_id for spooled in desk.spool.pending()]
         desk.queue.abandon(desk.name, keep=known, counted=False)
         desk.doubtful = False
+    limits = desk.limits
     for _ in range(CLAIM_TRIES):
         groups = desk.queue.waiting_groups(desk.entry.name, desk.resident)
-        choice = choose(groups, desk.resident, desk.streak, desk.limits)
+        choice = choose(groups, desk.resident, desk.streak, limits)
         if choice is None:
             return None
         desk.doubtful = True
@@ -113,6 +114,8 @@ def take(desk: Desk) -> Job | None:
             desk.streak = desk.streak + 1 if choice.group == desk.resident else 1
             log.info("job %s attempt %d claimed (%s)", claimed.id, claimed.attempt, choice.reason)
             return claimed
+        if claimed == "bound":
+            limits = replace(limits, overtake_max=0)
     return None
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.job import ImageRecord, JobSpec, PinnedAdapter, Receipt, Result
+from shared.job import ImageRecord, Job, JobSpec, PinnedAdapter, Receipt, Result
+from shared.queue import Queue
+from shared.request import WebhookRequest
 
 
 def adapter(name: str, scale: float = 1.0) -> PinnedAdapter:
@@ -45,3 +47,13 @@ def result(job_id: str, attempt: int) -> Result:
         images_sha256=["0" * 64],
     )
     return Result(images=[image], receipt=receipt, timings_ms={"denoise": 1.0})
+
+
+def end(queue: Queue, job_id: str, webhook: WebhookRequest | None = None, **changes: Any) -> str:
+    """Submit, claim and succeed; nothing else may wait in the job's group."""
+    queue.submit(job_id, spec(webhook=webhook, **changes))
+    job = queue.claim("tiny-flux", queue.get(job_id).group, "w1")
+    assert isinstance(job, Job)
+    assert job.id == job_id
+    assert queue.succeed(job_id, job.attempt, result(job_id, job.attempt), []) == "ok"
+    return job_id

@@ -1,0 +1,101 @@
+"""What the path asks of an engine: plain values, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Pixels = npt.NDArray[np.uint8]
+
+Prepared = Any
+"""An engine's own form of adapters that are read, verified and converted."""
+
+
+@dataclass(frozen=True)
+class AdapterFile:
+    """One adapter to apply: its file, the bytes it must have (SHA-256, hex), and its strength."""
+
+    source: str
+    path: Path
+    sha256: str
+    scale: float
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class AppliedAdapter:
+    """What the slot holds of one adapter; ``rank`` is the largest over its layers."""
+
+    source: str
+    revision: str | None
+    sha256: str
+    rank: int
+    scale: float
+    layers_applied: int
+    text_encoder_layers: int
+
+
+@dataclass(frozen=True)
+class SwapReport:
+    """``fingerprint``: from the slot's own tensors. ``changed``: whether the slot was rewritten."""
+
+    applied: tuple[AppliedAdapter, ...]
+    fingerprint: str
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One image to draw; sizes in pixels."""
+
+    prompt: str
+    negative_prompt: str | None
+    width: int
+    height: int
+    steps: int
+    guidance_scale: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class DrawnImage:
+    """One image, height x width x 3 of uint8. ``timings_ms``: encode_prompt, denoise, decode."""
+
+    pixels: Pixels
+    seed: int
+    timings_ms: dict[str, float]
+    warnings: tuple[str, ...]
+
+
+class Engine(Protocol):
+    """A resident base model with an adapter slot."""
+
+    @property
+    def recipe(self) -> str:
+        """The recipe really in force."""
+
+    @property
+    def base_revision(self) -> str:
+        """Which base model's bytes are loaded."""
+
+    @property
+    def library_versions(self) -> Mapping[str, str]:
+        """Versions of the libraries that draw."""
+
+    def warm(self) -> None:
+        """Draw once, so that the first job does not pay for it."""
+
+    def prepare(self, adapters: Sequence[AdapterFile]) -> Prepared:
+        """Read, verify and convert; touches no slot. Raises ``AdapterError``."""
+
+    def swap(self, prepared: Prepared) -> SwapReport:
+        """Write the slot and read it back. Raises ``SlotCorrupt`` when it does not hold what was written."""
+
+    def draw(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> DrawnImage:
+        """Draw one image; calls ``on_step(done, steps)`` after each step, and what that raises passes through."""
