@@ -1,8 +1,8 @@
 """Runs one command for exactly as long as the process that asked for it lives.
 
-Started as a script by :mod:`shared.embedded`: ``python embedded_keeper.py OWNER_PID COMMAND…``. It writes the
-command's process id as one line, then waits until the command ends, standard input is closed, or the owner
-has gone.
+Started as a script: ``python embedded_keeper.py OWNER_PID COMMAND…``. It writes the command's process id as one line,
+then waits until the command ends, standard input is closed, or the owner has gone; what the command started ends
+with it. The command leads a process group of its own and writes to standard error only.
 
 A parent-death signal would be shorter, but it fires when the *thread* that forked ends, and only on Linux.
 """
@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 GLANCE_S = 0.25
 """How often the command and the owner are looked at."""
@@ -25,7 +26,9 @@ def main(owner: int, command: list[str]) -> int:
     """Keep ``command`` for the process ``owner``; return the command's exit status."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603 - the command is the owner's
+    child = subprocess.Popen(  # noqa: S603 - the command is the owner's
+        command, stdin=subprocess.DEVNULL, stdout=sys.stderr, process_group=0
+    )
     try:
         sys.stdout.write(f"{child.pid}\n")
         sys.stdout.close()
@@ -50,6 +53,8 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

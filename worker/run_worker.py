@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import time
-from importlib.metadata import version
 
 from shared.catalogue import read_catalogue
 from shared.errors import QueueUnavailable
@@ -17,6 +16,7 @@ from shared.server import check_server, connect_worker
 from shared.settings import Settings
 from shared.storage import open_store
 from shared.tickets import Service, Tickets, base_queue, serve
+from shared.version import VERSION
 from worker.child import Child
 from worker.flags import Flags
 from worker.spool import Spool
@@ -35,7 +35,7 @@ def run_worker(settings: Settings, base_model: str) -> int:
     spool = Spool(settings.data_folder / "spool", name)
     spool.own()
     child = Child(name, entry, settings, flags, spool)
-    steward = Steward(name, base_model, version("hotslot"), settings, flags, spool)
+    steward = Steward(name, base_model, VERSION, settings, flags, spool)
     reclaimer = make_reclaimer(settings, list(catalogue.base_models))
 
     def on_stopping() -> None:
