@@ -7,6 +7,7 @@ index of group heads. A claim gives a lease and a fencing token (the attempt); e
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -80,7 +81,7 @@ class Queue:
             idempotency_ms=IDEMPOTENCY_MS,
             body_sha256=body_sha256,
             head_start_ms=HEAD_START_MS[spec.priority],
-            deadline_ms=round((spec.deadline_seconds or 0) * 1000),
+            deadline_ms=math.ceil((spec.deadline_seconds or 0) * 1000),
             retention_ms=self._settings.retention_s * 1000,
             warnings=json.dumps(list(warnings)),
             webhook_url=webhook.url if webhook else "",

@@ -165,12 +165,9 @@ def _gate(service: Service) -> type[bootsteps.StartStopStep]:
 
         def __init__(self, consumer: Any, **options: Any) -> None:
             super().__init__(consumer, **options)
-            self._open = False
             self._timer: Any = None
 
         def start(self, consumer: Any) -> None:
-            # After a reconnect the queue is consumed again from the start, whether or not the child is ready.
-            self._open = True
             self._poll(consumer)
             self._timer = consumer.timer.call_repeatedly(_POLL_S, self._poll, (consumer,))
 
@@ -179,12 +176,13 @@ def _gate(service: Service) -> type[bootsteps.StartStopStep]:
                 self._timer.cancel()
 
         def _poll(self, consumer: Any) -> None:
+            # Asked anew each time: a reconnect makes another task consumer, of the queues that were open then.
+            is_open = consumer.task_consumer.consuming_from(service.queue)
             wanted = service.ready()
-            if wanted and not self._open:
+            if wanted and not is_open:
                 consumer.add_task_queue(service.queue)
-            elif not wanted and self._open:
+            elif is_open and not wanted:
                 consumer.cancel_task_queue(service.queue)
-            self._open = wanted
 
     return Gate
 

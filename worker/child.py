@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from pathlib import Path
+from functools import partial
 
-from shared.adapter_files import sha256_of
 from shared.catalogue import BaseModelEntry
 from shared.errors import HotslotError, SetupError, Unavailable
 from shared.job import Job
 from shared.presence import Presence
 from shared.queue import Queue
-from shared.registry import RegisteredAdapter, Registry
+from shared.registry import Registry
 from shared.server import connect_worker
 from shared.settings import Settings
 from shared.storage import open_store
@@ -73,6 +72,8 @@ class Child:
             self._desk.uploads.close(self._settings.stop_grace_s)
 
     def _start(self) -> None:
+        # Here, because torch must not be imported in the parent.
+        from worker.builtin import builtin_adapters, registered
         from worker.engine import DiffusersEngine
 
         started_s = time.monotonic()
@@ -92,7 +93,9 @@ class Child:
             log.info("resuming the upload of job %s", spooled.job_id)
             uploads.add(spooled)
         builtin = builtin_adapters(self._entry, self._settings.cache_folder)
-        persist(lambda: register(Registry(client), self._entry, builtin), time.monotonic() + REGISTER_BUDGET_S)
+        registry = Registry(client)
+        for adapter in registered(engine, self._entry, builtin):
+            persist(partial(registry.put, adapter), time.monotonic() + REGISTER_BUDGET_S)
         settings = self._settings
         self._desk = Desk(
             name=self._name,
@@ -124,28 +127,3 @@ class Child:
             self._presence.report(self._name, round(time.time() * 1000), base_model=self._entry.name, **fields)
         except HotslotError as error:
             log.debug("presence was not reported: %s", error.message)
-
-
-def builtin_adapters(entry: BaseModelEntry, cache_folder: Path) -> dict[str, Path]:
-    """Files of the adapters that come with a built-in base model, by name."""
-    if entry.source != "builtin:tiny-flux":
-        return {}
-    from worker.tiny_flux import ensure_tiny_flux
-
-    return dict(ensure_tiny_flux(cache_folder).adapters)
-
-
-def register(registry: Registry, entry: BaseModelEntry, adapters: dict[str, Path]) -> None:
-    """Register the built-in adapters under their names, with the bytes that they have here."""
-    from worker.header import largest_rank
-
-    for name, path in adapters.items():
-        registry.put(
-            RegisteredAdapter(
-                name=name,
-                base_model=entry.name,
-                sha256=sha256_of(path),
-                location=f"builtin:{name}",
-                rank=largest_rank(path),
-            )
-        )

@@ -226,7 +226,7 @@ def receipt(desk: Desk, job: Job, report: SwapReport) -> Receipt:
         base_revision=desk.engine.base_revision,
         recipe=desk.engine.recipe,
         fingerprint=report.fingerprint,
-        library_versions=desk.engine.library_versions,
+        library_versions=dict(desk.engine.library_versions),
         worker=desk.name,
         attempt=job.attempt,
         images_sha256=[],

@@ -1,0 +1,37 @@
+"""The adapters that come with a built-in base model: where they lie, and their names in the registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shared.adapter_files import sha256_of
+from shared.catalogue import BaseModelEntry
+from shared.registry import RegisteredAdapter
+from worker.engine import DiffusersEngine
+from worker.engine_types import AdapterFile
+from worker.tiny_flux import ensure_tiny_flux
+
+
+def builtin_adapters(entry: BaseModelEntry, cache_folder: Path) -> dict[str, Path]:
+    """Their files by name; none for a base model that is not built in."""
+    if entry.source != "builtin:tiny-flux":
+        return {}
+    return dict(ensure_tiny_flux(cache_folder).adapters)
+
+
+def registered(engine: DiffusersEngine, entry: BaseModelEntry, adapters: dict[str, Path]) -> list[RegisteredAdapter]:
+    """Their entries for the registry, each read and converted once, so that what is registered can be served."""
+    entries = []
+    for name, path in adapters.items():
+        sha256 = sha256_of(path)
+        prepared = engine.prepare([AdapterFile(source=name, path=path, sha256=sha256, scale=1.0)])
+        entries.append(
+            RegisteredAdapter(
+                name=name,
+                base_model=entry.name,
+                sha256=sha256,
+                location=f"builtin:{name}",
+                rank=max(adapter.rank for adapter in prepared.adapters),
+            )
+        )
+    return entries
