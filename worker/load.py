@@ -1,0 +1,63 @@
+"""Loading a base model: from a diffusers folder, or built in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from shared.catalogue import BaseModelEntry
+from shared.errors import Misconfigured
+from worker.libraries import FluxPipeline
+from worker.tiny_flux import NAME as TINY_FLUX
+from worker.tiny_flux import ensure_tiny_flux
+
+BUILTIN = "builtin:"
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def slot_dtype(entry: BaseModelEntry) -> torch.dtype:
+    """The dtype of the base model's weights, which the slot shares."""
+    return _DTYPES[entry.dtype]
+
+
+def set_threads(entry: BaseModelEntry, threads: int | None = None) -> None:
+    """Fix torch's CPU threads: as many as asked for, else one for tiny-flux, else torch's own choice (one per core).
+
+    The products of tiny-flux are so small that a second thread costs more than it gives, tenfold on a busy machine;
+    and with one thread the same bits come out whatever the machine's number of cores.
+    """
+    if threads is None and entry.source == BUILTIN + TINY_FLUX:
+        threads = 1
+    if threads is not None:
+        torch.set_num_threads(threads)
+
+
+def load_pipeline(entry: BaseModelEntry, cache_folder: Path) -> tuple[FluxPipeline, str]:
+    """The plain pipeline on its device, without adapters, and the revision of what was loaded.
+
+    Never reaches for the network. Raises ``Misconfigured`` if the source is not there or is not a FLUX pipeline.
+    """
+    folder, revision = _locate(entry, cache_folder)
+    try:
+        pipeline = FluxPipeline.from_pretrained(folder, dtype=slot_dtype(entry), local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Misconfigured(f"The base model {entry.name} cannot be loaded from {folder}: {error}") from error
+    pipeline.set_progress_bar_config(disable=True)
+    for model in (pipeline.text_encoder, pipeline.text_encoder_2, pipeline.transformer, pipeline.vae):
+        model.eval()
+        model.requires_grad_(False)
+    return pipeline.to(entry.device), revision
+
+
+def _locate(entry: BaseModelEntry, cache_folder: Path) -> tuple[Path, str]:
+    if entry.source == BUILTIN + TINY_FLUX:
+        found = ensure_tiny_flux(cache_folder)
+        return found.pipeline_folder, found.version
+    if entry.source.startswith(BUILTIN):
+        raise Misconfigured(f"{entry.source} is not built in; there is {BUILTIN}{TINY_FLUX}.")
+    folder = Path(entry.source)
+    if not (folder / "model_index.json").is_file():
+        raise Misconfigured(f"The base model {entry.name} has no diffusers folder at {folder} (no model_index.json).")
+    return folder, entry.revision
