@@ -62,12 +62,6 @@ class Events:
                 answer = await self._redis.xread({keys.EVENTS(job_id): last_id}, block=max(1, block_ms))
         return [event for _, rows in cast("list[tuple[str, _Rows]]", answer) for event in _events(rows)]
 
-    async def kept(self, job_id: str) -> bool:
-        """Whether the job's events are there; they go with its record."""
-        with reached():
-            async with asyncio.timeout(ANSWER_S):
-                return bool(await self._redis.exists(keys.EVENTS(job_id)))
-
     async def close(self) -> None:
         """Give up all connections."""
         with suppress(redis.RedisError, OSError):

@@ -1,0 +1,228 @@
+"""Admission: from what a caller asks to exactly what a worker will draw, or a refusal that says what is allowed.
+
+Pure but for what it is handed: ``find_file`` reads the adapter folder, ``draw_seed`` draws.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from api.limits import range_of, shown
+from shared.catalogue import BaseModelEntry, Catalogue
+from shared.errors import AdapterNotReady, AdapterRankTooLarge, InvalidRequest, UnknownAdapter
+from shared.job import JobSpec, PinnedAdapter
+from shared.presence import WorkerInfo
+from shared.registry import RegisteredAdapter
+from shared.request import LARGEST_SEED, AdapterRequest, JobRequest
+
+FindFile = Callable[[str, str], str]
+"""Path below the adapter folder and the field that named it, to the file's SHA-256; ``UnknownAdapter`` if absent."""
+
+Registered = Mapping[str, RegisteredAdapter]
+
+FILE = "file:"
+MOST_LISTED = 20
+"""Names that a refusal lists."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def admit(
+    request: JobRequest,
+    catalogue: Catalogue,
+    registered: Registered,
+    find_file: FindFile,
+    draw_seed: Callable[[], int],
+) -> tuple[JobSpec, list[str]]:
+    """The job with every default filled in, and warnings about what will have no effect.
+
+    Raises RequestError or AdapterRankTooLarge, which the caller must heed, or AdapterNotReady, which passes.
+    """
+    entry = catalogue.base_models[_base_model(request, catalogue, registered)]
+    adapters = [
+        _pin(asked, f"adapters[{place}].source", entry, registered, find_file)
+        for place, asked in enumerate(request.adapters)
+    ]
+    _check_distinct(adapters)
+    _check_rank(adapters, entry, registered)
+    width = _size(request.width, entry.sizes.default_width, "width", entry)
+    height = _size(request.height, entry.sizes.default_height, "height", entry)
+    spec = JobSpec(
+        prompt=request.prompt,
+        negative_prompt=request.negative_prompt,
+        base_model=entry.name,
+        adapters=adapters,
+        width=width,
+        height=height,
+        steps=_steps(request.steps, entry),
+        guidance_scale=_guidance(request.guidance_scale, entry),
+        seed=_seed(request, draw_seed),
+        num_images=request.num_images,
+        format=request.format,
+        priority=request.priority,
+        deadline_seconds=request.deadline_seconds,
+        webhook=request.webhook,
+        metadata=request.metadata,
+    )
+    return spec, _warnings(request, entry)
+
+
+def unserved(base_model: str, workers: Iterable[WorkerInfo]) -> list[str]:
+    """A warning when no living worker serves the base model, or will when it has loaded it."""
+    if any(worker.base_model == base_model and worker.state != "stopping" for worker in workers):
+        return []
+    return [f"No worker serves {base_model} right now; the job waits until one does."]
+
+
+# --- base model -----------------------------------------------------------------------------------
+
+
+def _base_model(request: JobRequest, catalogue: Catalogue, registered: Registered) -> str:
+    if request.base_model is not None and request.base_model not in catalogue.base_models:
+        catalogue.get(request.base_model[:64])
+    wanted = dict(_wanted(request, catalogue, registered))
+    names = sorted(set(wanted.values()))
+    if len(names) > 1:
+        said = ", ".join(f"{source} is for {base}" for source, base in wanted.items())
+        raise InvalidRequest(f"base_model: the job asks for several base models at once: {said}.", field="base_model")
+    if not names:
+        _check_names(request, registered)
+        raise InvalidRequest(
+            f"base_model: name one, because no adapter does; served here: {_listed(catalogue.base_models)}.",
+            field="base_model",
+        )
+    catalogue.get(names[0])
+    return names[0]
+
+
+def _wanted(request: JobRequest, catalogue: Catalogue, registered: Registered) -> Iterable[tuple[str, str]]:
+    """What names a base model, and which."""
+    if request.base_model is not None:
+        yield "base_model", request.base_model
+    for place, adapter in enumerate(request.adapters):
+        if (known := registered.get(adapter.source)) is not None:
+            yield f"adapters[{place}]", known.base_model
+        elif request.base_model is None and (coming := _builtin_of(adapter.source, catalogue)) is not None:
+            yield f"adapters[{place}]", coming
+
+
+def _check_names(request: JobRequest, registered: Registered) -> None:
+    # Without a base model a misspelt name would look like a missing base_model.
+    for place, adapter in enumerate(request.adapters):
+        if not _SCHEME.match(adapter.source):
+            raise _unknown(adapter.source, f"adapters[{place}].source", "", registered)
+
+
+def _builtin_of(source: str, catalogue: Catalogue) -> str | None:
+    return next((name for name, entry in catalogue.base_models.items() if source in entry.builtin_adapters), None)
+
+
+# --- adapters -------------------------------------------------------------------------------------
+
+
+def _pin(
+    asked: AdapterRequest, field: str, entry: BaseModelEntry, registered: Registered, find_file: FindFile
+) -> PinnedAdapter:
+    known = registered.get(asked.source)
+    if known is not None:
+        return PinnedAdapter(source=asked.source, scale=asked.scale, sha256=known.sha256, location=known.location)
+    if asked.source.startswith(FILE):
+        sha256 = find_file(asked.source.removeprefix(FILE), field)
+        return PinnedAdapter(source=asked.source, scale=asked.scale, sha256=sha256, location=asked.source)
+    if _SCHEME.match(asked.source):
+        raise UnknownAdapter(
+            f"{field}: {shown(asked.source)} is of a kind that is not taken; taken are registered names and file:PATH.",
+            field=field,
+        )
+    if asked.source in entry.builtin_adapters:
+        raise AdapterNotReady(
+            f"{field}: {asked.source} is being prepared by the first worker of {entry.name}; try again in a while.",
+            field=field,
+        )
+    there = {name: adapter for name, adapter in registered.items() if adapter.base_model == entry.name}
+    raise _unknown(asked.source, field, f" for {entry.name}", there)
+
+
+def _unknown(source: str, field: str, whose: str, there: Registered) -> UnknownAdapter:
+    return UnknownAdapter(
+        f"{field}: {shown(source)} is not registered{whose}; registered are: {_listed(there)}.", field=field
+    )
+
+
+def _check_distinct(adapters: Sequence[PinnedAdapter]) -> None:
+    first_at: dict[str, int] = {}
+    for place, adapter in enumerate(adapters):
+        first = first_at.setdefault(adapter.sha256, place)
+        if first != place:
+            field = f"adapters[{place}].source"
+            raise InvalidRequest(
+                f"{field}: {shown(adapter.source)} is the same adapter as adapters[{first}]; "
+                "give it once, with the strengths added up.",
+                field=field,
+            )
+
+
+def _check_rank(adapters: Sequence[PinnedAdapter], entry: BaseModelEntry, registered: Registered) -> None:
+    # Files are measured by the worker that converts them; here only what the registry tells.
+    rank = sum(registered[adapter.source].rank for adapter in adapters if adapter.source in registered)
+    if rank > entry.slot.top_rank:
+        raise AdapterRankTooLarge(
+            f"adapters: their ranks add up to {rank}; {entry.name} takes {entry.slot.top_rank} in all.",
+            field="adapters",
+        )
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def _size(asked: int | None, default: int, field: str, entry: BaseModelEntry) -> int:
+    value = default if asked is None else asked
+    sizes = entry.sizes
+    if value % sizes.multiple_of or not sizes.smallest <= value <= sizes.largest:
+        raise _refused(field, value, entry)
+    return value
+
+
+def _steps(asked: int | None, entry: BaseModelEntry) -> int:
+    value = entry.sampling.default_steps if asked is None else asked
+    if not 1 <= value <= entry.sampling.largest_steps:
+        raise _refused("steps", value, entry)
+    return value
+
+
+def _guidance(asked: float | None, entry: BaseModelEntry) -> float:
+    value = entry.sampling.default_guidance_scale if asked is None else asked
+    if not 0 <= value <= entry.sampling.largest_guidance_scale:
+        raise _refused("guidance_scale", value, entry)
+    return value
+
+
+def _seed(request: JobRequest, draw_seed: Callable[[], int]) -> int:
+    seed = draw_seed() if request.seed is None else request.seed
+    last = LARGEST_SEED - request.num_images + 1
+    if seed > last:
+        raise InvalidRequest(
+            f"seed: {seed} is not allowed with num_images {request.num_images}, because image i has seed + i; "
+            f"allowed are whole numbers from 0 to {last}.",
+            field="seed",
+        )
+    return seed
+
+
+def _refused(field: str, value: float, entry: BaseModelEntry) -> InvalidRequest:
+    return InvalidRequest(
+        f"{field}: {shown(value)} is not allowed; {entry.name} takes {range_of(entry, field)}.", field=field
+    )
+
+
+def _warnings(request: JobRequest, entry: BaseModelEntry) -> list[str]:
+    if request.negative_prompt and not entry.sampling.negative_prompt:
+        return [f"negative_prompt has no effect on {entry.name}."]
+    return []
+
+
+def _listed(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    rest = len(ordered) - MOST_LISTED
+    return ", ".join(ordered[:MOST_LISTED]) + (f" and {rest} more" if rest > 0 else "") or "none"

@@ -1,0 +1,68 @@
+"""The app: its parts, its routes, its life."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+import anyio.to_thread
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+
+from api import openapi, problems, routes_events, routes_files, routes_jobs, routes_status
+from api.deps import Services, build
+from api.middleware import AccessLog, BodyLimit
+from shared.settings import Settings
+
+THREADS = 64
+"""Requests at the job server at once; fewer than its client's connections."""
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The API for these settings. Raises SetupError; the job server need not be there yet."""
+    services = build(settings)
+    app = FastAPI(
+        title="Hotslot",
+        version=_version(),
+        summary="Many LoRA adapters on few resident diffusion base models.",
+        description=openapi.DESCRIPTION,
+        openapi_tags=openapi.TAGS,
+        redoc_url=None,
+        lifespan=lambda _: _lifespan(services),
+        # Its logs would hold refused requests, prompts included.
+        telemetry={"logs": False},
+    )
+    app.state.services = services
+    app.add_middleware(BodyLimit)
+    app.add_middleware(AccessLog)
+    problems.install(app)
+    openapi.install(app)
+    app.include_router(routes_jobs.router)
+    app.include_router(routes_events.router)
+    app.include_router(routes_files.images)
+    if settings.store == "folder":
+        app.include_router(routes_files.files)
+    app.include_router(routes_status.router)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(services: Services) -> AsyncIterator[None]:
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    services.reclaimer.start()
+    try:
+        yield
+    finally:
+        services.waiters.close()
+        await services.readiness.stop()
+        await run_in_threadpool(services.reclaimer.stop)
+        await services.events.close()
+        services.disconnect()
+
+
+def _version() -> str:
+    try:
+        return version("hotslot")
+    except PackageNotFoundError:
+        return "0"

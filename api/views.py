@@ -1,0 +1,181 @@
+"""The service as callers see it: pages of jobs, base models, queues, workers, readiness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import BaseModel, Field
+
+from shared.catalogue import BaseModelEntry, Sampling, Sizes
+from shared.job import Job
+from shared.presence import State, WorkerInfo
+from shared.queue import WaitingGroup
+from shared.registry import RegisteredAdapter
+from shared.view import JobView, Moment, moment
+
+
+class JobsPage(BaseModel):
+    """Some jobs, newest first."""
+
+    jobs: list[JobView]
+    next_cursor: str | None = Field(description="Send it as ?cursor= for the next page; null on the last one.")
+
+
+class BaseModelView(BaseModel):
+    """One served base model: its limits and defaults."""
+
+    name: str = Field(examples=["tiny-flux"])
+    family: str
+    revision: str
+    recipe: str
+    dtype: str
+    largest_rank: int = Field(description="Largest sum of the ranks of one job's adapters.")
+    sizes: Sizes
+    sampling: Sampling
+    adapters: list[str] = Field(description="Names registered for it.")
+    live_workers: int
+
+
+class BaseModelsView(BaseModel):
+    """What is served."""
+
+    base_models: list[BaseModelView]
+
+
+class GroupView(BaseModel):
+    """Waiting jobs that need the same adapters."""
+
+    adapters: list[str] = Field(description="Sources, as the group's first job names them; empty: no adapter.")
+    waiting: int
+    oldest_wait_ms: int = Field(description="How long the group's first job has waited.")
+    overtaken: int = Field(description="Jobs of later rank that went before the group's first job.")
+
+
+class QueueView(BaseModel):
+    """The queue of one base model."""
+
+    base_model: str = Field(examples=["tiny-flux"])
+    depth: int = Field(description="Waiting jobs.")
+    groups: list[GroupView] = Field(description="Oldest first, at most 64.")
+    oldest_wait_ms: int | None = Field(description="Null when nothing waits.")
+    running: int
+    live_workers: int
+    warning: str | None = Field(description="Set when nobody serves this base model.")
+    claims: int = Field(description="Claims since the queue was made.")
+    swaps: int = Field(description="Changes of adapters since the queue was made.")
+    overtaken_max: int = Field(description="The most that any job has been overtaken; never above the bound.")
+
+
+class QueuesView(BaseModel):
+    """All queues."""
+
+    queues: list[QueueView]
+
+
+class WorkerView(BaseModel):
+    """One living worker."""
+
+    name: str
+    base_model: str
+    state: State
+    job: str | None = Field(description="The job it works on.")
+    resident: str = Field(description="Adapters in its slot.")
+    recipe: str = Field(description="The recipe really in force.")
+    base_revision: str
+    version: str
+    host: str
+    pid: int
+    jobs: int = Field(description="Jobs done since it started.")
+    swaps: int = Field(description="Changes of adapters since it started.")
+    slot_bytes: int
+    load_ms: int = Field(description="Time it took to load its base model.")
+    started_at: Moment
+    seen_at: Moment
+
+
+class WorkersView(BaseModel):
+    """All living workers."""
+
+    workers: list[WorkerView]
+
+
+class AliveView(BaseModel):
+    """The process is up."""
+
+    status: str = Field(examples=["ok"])
+
+
+class PartView(BaseModel):
+    """One part that the service needs."""
+
+    ok: bool
+    detail: str = Field(description="One sentence when it is not.")
+
+
+class ReadyView(BaseModel):
+    """Whether jobs can be taken, part by part."""
+
+    ready: bool
+    parts: dict[str, PartView]
+
+
+def base_model_view(
+    entry: BaseModelEntry, registered: Iterable[RegisteredAdapter], workers: Sequence[WorkerInfo]
+) -> BaseModelView:
+    """A catalogue entry as callers see it."""
+    return BaseModelView(
+        name=entry.name,
+        family=entry.family,
+        revision=entry.revision,
+        recipe=entry.recipe,
+        dtype=entry.dtype,
+        largest_rank=entry.slot.top_rank,
+        sizes=entry.sizes,
+        sampling=entry.sampling,
+        adapters=sorted(adapter.name for adapter in registered if adapter.base_model == entry.name),
+        live_workers=_living(entry.name, workers),
+    )
+
+
+def group_view(group: WaitingGroup, head: Job, now_ms: int) -> GroupView:
+    """A waiting group; its label comes from its first job."""
+    return GroupView(
+        adapters=[adapter.source for adapter in head.spec.adapters],
+        waiting=group.waiting,
+        oldest_wait_ms=max(0, now_ms - head.created_ms),
+        overtaken=group.overtaken,
+    )
+
+
+def queue_view(
+    base_model: str,
+    depth: int,
+    groups: list[GroupView],
+    running: int,
+    workers: Sequence[WorkerInfo],
+    stats: Mapping[str, int],
+) -> QueueView:
+    """One queue, with a warning when nobody serves it."""
+    living = _living(base_model, workers)
+    return QueueView(
+        base_model=base_model,
+        depth=depth,
+        groups=groups,
+        oldest_wait_ms=max((group.oldest_wait_ms for group in groups), default=None),
+        running=running,
+        live_workers=living,
+        warning=None if living else f"No worker serves {base_model} right now.",
+        claims=stats.get("claims", 0),
+        swaps=stats.get("swaps", 0),
+        overtaken_max=stats.get("overtaken_max", 0),
+    )
+
+
+def worker_view(worker: WorkerInfo) -> WorkerView:
+    """A worker as last reported."""
+    values = worker.model_dump(include=set(WorkerView.model_fields)) | {"job": worker.job or None}
+    return WorkerView(**values, started_at=moment(worker.started_ms), seen_at=moment(worker.seen_ms))
+
+
+def _living(base_model: str, workers: Sequence[WorkerInfo]) -> int:
+    return sum(worker.base_model == base_model and worker.state != "stopping" for worker in workers)

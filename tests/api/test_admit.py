@@ -1,0 +1,257 @@
+"""Admission without a server: defaults, limits, base models, adapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.admit import MOST_LISTED, admit, unserved
+from shared.catalogue import Catalogue, read_catalogue
+from shared.errors import (
+    AdapterNotReady,
+    AdapterRankTooLarge,
+    HotslotError,
+    InvalidRequest,
+    UnknownAdapter,
+    UnknownBaseModel,
+)
+from shared.job import JobSpec
+from shared.presence import State, WorkerInfo
+from shared.registry import RegisteredAdapter
+from shared.request import LARGEST_SEED, JobRequest
+
+TINY = read_catalogue().base_models["tiny-flux"]
+OTHER = TINY.model_copy(update={"name": "other", "builtin_adapters": ("coral",)})
+CATALOGUE = Catalogue(base_models={"tiny-flux": TINY, "other": OTHER})
+
+
+def _registered(name: str, rank: int = 8, base_model: str = "tiny-flux", sha256: str = "") -> RegisteredAdapter:
+    return RegisteredAdapter(
+        name=name, base_model=base_model, sha256=sha256 or name, location=f"builtin:{name}", rank=rank
+    )
+
+
+REGISTERED = {
+    adapter.name: adapter
+    for adapter in (
+        _registered("ember"),
+        _registered("moss"),
+        _registered("wide", rank=9),
+        _registered("moss-again", sha256="moss"),
+        _registered("foreign", base_model="other"),
+    )
+}
+
+
+def _find_file(path: str, field: str) -> str:
+    if path != "mine/sketch.safetensors":
+        raise UnknownAdapter("no", field=field)
+    return "sha-of-sketch"
+
+
+def _admit(**body: Any) -> tuple[JobSpec, list[str]]:
+    request = JobRequest.model_validate({"prompt": "a fox"} | body)
+    return admit(request, CATALOGUE, REGISTERED, _find_file, lambda: 1234)
+
+
+def _sources(*sources: str) -> list[dict[str, str]]:
+    return [{"source": source} for source in sources]
+
+
+def test_defaults_are_filled_in() -> None:
+    spec, warnings = _admit(base_model="tiny-flux")
+    assert (spec.width, spec.height, spec.steps, spec.guidance_scale, spec.seed) == (128, 128, 8, 3.5, 1234)
+    assert spec.adapters == []
+    assert warnings == []
+
+
+def test_what_is_asked_for_is_kept() -> None:
+    spec, _ = _admit(
+        base_model="tiny-flux", width=64, height=256, steps=100, guidance_scale=0.0, seed=0, num_images=4, format="webp"
+    )
+    assert (spec.width, spec.height, spec.steps, spec.guidance_scale, spec.seed) == (64, 256, 100, 0.0, 0)
+    assert (spec.num_images, spec.format) == (4, "webp")
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "said"),
+    [
+        ({"width": 72}, "width", "width: 72 is not allowed; tiny-flux takes multiples of 16 from 32 to 256."),
+        ({"height": 72}, "height", "height: 72 is not allowed; tiny-flux takes multiples of 16 from 32 to 256."),
+        ({"width": 65}, "width", "multiples of 16 from 32 to 256"),
+        ({"width": 8}, "width", "multiples of 16 from 32 to 256"),
+        ({"width": 16}, "width", "multiples of 16 from 32 to 256"),
+        ({"width": 0, "height": 64}, "width", "multiples of 16 from 32 to 256"),
+        ({"width": -64}, "width", "multiples of 16 from 32 to 256"),
+        ({"width": 272}, "width", "multiples of 16 from 32 to 256"),
+        ({"width": 100_000, "height": 10_000}, "width", "multiples of 16 from 32 to 256"),
+        ({"steps": 0}, "steps", "steps: 0 is not allowed; tiny-flux takes whole numbers from 1 to 100."),
+        ({"steps": -1}, "steps", "whole numbers from 1 to 100"),
+        ({"steps": 101}, "steps", "whole numbers from 1 to 100"),
+        ({"guidance_scale": -0.5}, "guidance_scale", "-0.5 is not allowed; tiny-flux takes numbers from 0 to 20."),
+        ({"guidance_scale": 20.5}, "guidance_scale", "numbers from 0 to 20"),
+        ({"seed": LARGEST_SEED, "num_images": 2}, "seed", f"from 0 to {LARGEST_SEED - 1}"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(body: dict[str, Any], field: str, said: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        _admit(base_model="tiny-flux", **body)
+    assert refused.value.field == field
+    assert refused.value.message.startswith(f"{field}: ")
+    assert said in refused.value.message
+
+
+def test_the_largest_seed_is_taken_for_one_image() -> None:
+    assert _admit(base_model="tiny-flux", seed=LARGEST_SEED)[0].seed == LARGEST_SEED
+
+
+# --- base model -----------------------------------------------------------------------------------
+
+
+def test_the_base_model_follows_from_an_adapter() -> None:
+    assert _admit(adapters=_sources("foreign"))[0].base_model == "other"
+
+
+def test_an_adapter_of_another_base_model_is_refused_with_both_names() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        _admit(base_model="tiny-flux", adapters=_sources("foreign"))
+    assert refused.value.field == "base_model"
+    assert "base_model is for tiny-flux" in refused.value.message
+    assert "adapters[0] is for other" in refused.value.message
+
+
+def test_adapters_of_two_base_models_are_refused_with_both_names() -> None:
+    with pytest.raises(InvalidRequest, match=r"adapters\[0\] is for tiny-flux, adapters\[1\] is for other"):
+        _admit(adapters=_sources("ember", "foreign"))
+
+
+def test_without_any_base_model_it_is_said_what_is_served() -> None:
+    with pytest.raises(InvalidRequest, match="served here: other, tiny-flux") as refused:
+        _admit()
+    assert refused.value.field == "base_model"
+
+
+def test_an_unknown_base_model_is_refused_with_what_is_served() -> None:
+    with pytest.raises(UnknownBaseModel, match="'sdxl' is not served here; choose one of: other, tiny-flux"):
+        _admit(base_model="sdxl")
+
+
+def test_a_very_long_base_model_is_not_repeated() -> None:
+    with pytest.raises(UnknownBaseModel) as refused:
+        _admit(base_model="x" * 100_000)
+    assert len(refused.value.message) < 300
+
+
+def test_an_adapter_of_a_base_model_that_is_no_longer_served_is_refused() -> None:
+    registered = {"old": _registered("old", base_model="retired")}
+    request = JobRequest(prompt="a fox", adapters=JobRequest.model_validate(
+        {"prompt": "x", "adapters": _sources("old")}
+    ).adapters)  # fmt: skip
+    with pytest.raises(UnknownBaseModel, match="'retired' is not served here"):
+        admit(request, CATALOGUE, registered, _find_file, lambda: 1)
+
+
+# --- adapters -------------------------------------------------------------------------------------
+
+
+def test_a_registered_adapter_is_pinned_to_its_bytes() -> None:
+    (pinned,) = _admit(adapters=[{"source": "ember", "scale": -0.5}])[0].adapters
+    assert (pinned.source, pinned.scale, pinned.sha256, pinned.location) == ("ember", -0.5, "ember", "builtin:ember")
+
+
+def test_a_file_is_pinned_to_its_bytes() -> None:
+    (pinned,) = _admit(base_model="tiny-flux", adapters=_sources("file:mine/sketch.safetensors"))[0].adapters
+    assert pinned.sha256 == "sha-of-sketch"
+    assert pinned.location == pinned.source == "file:mine/sketch.safetensors"
+
+
+def test_a_file_needs_a_base_model_in_the_request() -> None:
+    with pytest.raises(InvalidRequest, match="name one, because no adapter does"):
+        _admit(adapters=_sources("file:mine/sketch.safetensors"))
+
+
+@pytest.mark.parametrize("adapters", [("ember", "ember"), ("moss", "ember", "moss"), ("moss", "moss-again")])
+def test_the_same_adapter_twice_is_refused(adapters: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidRequest, match="is the same adapter as adapters") as refused:
+        _admit(adapters=_sources(*adapters))
+    assert refused.value.field == f"adapters[{len(adapters) - 1}].source"
+
+
+def test_ranks_may_add_up_to_the_slot_and_no_further() -> None:
+    assert len(_admit(adapters=_sources("ember", "moss"))[0].adapters) == 2
+    with pytest.raises(AdapterRankTooLarge, match="add up to 17; tiny-flux takes 16 in all") as refused:
+        _admit(adapters=_sources("ember", "wide"))
+    assert refused.value.field == "adapters"
+
+
+@pytest.mark.parametrize("base_model", [None, "tiny-flux"])
+def test_an_unknown_adapter_is_refused_with_what_is_registered(base_model: str | None) -> None:
+    with pytest.raises(UnknownAdapter, match='"embr" is not registered') as refused:
+        _admit(base_model=base_model, adapters=_sources("embr"))
+    assert refused.value.field == "adapters[0].source"
+    assert "ember, " in refused.value.message
+    assert ("foreign" in refused.value.message) is (base_model is None)
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    many = {f"a{n:03}": _registered(f"a{n:03}") for n in range(MOST_LISTED + 5)}
+    request = JobRequest.model_validate({"prompt": "x", "base_model": "tiny-flux", "adapters": _sources("embr")})
+    with pytest.raises(UnknownAdapter, match="a019 and 5 more"):
+        admit(request, CATALOGUE, many, _find_file, lambda: 1)
+
+
+@pytest.mark.parametrize(
+    "source", ["hf:owner/repo", "s3://bucket/key", "https://example.com/a", "ftp://x", "builtin:ember"]
+)
+def test_other_kinds_of_sources_are_refused_with_those_that_are_taken(source: str) -> None:
+    with pytest.raises(UnknownAdapter, match="taken are registered names and file:PATH") as refused:
+        _admit(base_model="tiny-flux", adapters=_sources(source))
+    assert refused.value.field == "adapters[0].source"
+
+
+@pytest.mark.parametrize("base_model", [None, "tiny-flux"])
+def test_a_builtin_adapter_that_no_worker_has_made_yet_is_not_ready(base_model: str | None) -> None:
+    with pytest.raises(AdapterNotReady, match="violet is being prepared") as refused:
+        _admit(base_model=base_model, adapters=_sources("violet"))
+    assert refused.value.retryable
+
+
+def test_a_builtin_adapter_of_another_base_model_is_unknown() -> None:
+    with pytest.raises(UnknownAdapter):
+        _admit(base_model="tiny-flux", adapters=_sources("coral"))
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+
+def test_a_negative_prompt_without_effect_is_a_warning() -> None:
+    assert _admit(base_model="tiny-flux", negative_prompt="fog")[1] == ["negative_prompt has no effect on tiny-flux."]
+    assert _admit(base_model="tiny-flux", negative_prompt="")[1] == []
+
+
+def test_a_negative_prompt_with_effect_is_none() -> None:
+    sampling = TINY.sampling.model_copy(update={"negative_prompt": True})
+    catalogue = Catalogue(base_models={"tiny-flux": TINY.model_copy(update={"sampling": sampling})})
+    request = JobRequest(prompt="a fox", base_model="tiny-flux", negative_prompt="fog")
+    assert admit(request, catalogue, {}, _find_file, lambda: 1)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("state", "base_model", "warned"),
+    [
+        ("idle", "tiny-flux", False),
+        ("starting", "tiny-flux", False),
+        ("stopping", "tiny-flux", True),
+        ("idle", "x", True),
+    ],
+)
+def test_a_base_model_that_nobody_serves_is_a_warning(state: State, base_model: str, warned: bool) -> None:
+    worker = WorkerInfo(name="w", base_model=base_model, state=state)
+    assert bool(unserved("tiny-flux", [worker])) is warned
+
+
+def test_every_refusal_is_one_of_ours() -> None:
+    for body in ({"steps": 0}, {"base_model": "x"}, {"adapters": _sources("x")}, {}):
+        with pytest.raises(HotslotError):
+            _admit(**body)

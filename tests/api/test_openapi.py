@@ -1,0 +1,130 @@
+"""The OpenAPI document is complete, and its examples are what the code takes and gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from api.main import create_app
+from api.problems import Problem
+from api.views import AliveView, BaseModelsView, JobsPage, QueuesView, ReadyView, WorkersView
+from shared.request import JobRequest
+from shared.settings import Settings
+from shared.view import JobView
+
+METHODS = {"get", "put", "post", "delete", "head", "patch", "options"}
+PROBLEM = "application/problem+json"
+ROUTES = {
+    ("post", "/v1/jobs"),
+    ("get", "/v1/jobs"),
+    ("get", "/v1/jobs/{job_id}"),
+    ("post", "/v1/jobs/{job_id}/cancel"),
+    ("get", "/v1/jobs/{job_id}/events"),
+    ("get", "/v1/jobs/{job_id}/images/{number}"),
+    ("head", "/v1/jobs/{job_id}/images/{number}"),
+    ("get", "/v1/files/{key}"),
+    ("head", "/v1/files/{key}"),
+    ("get", "/v1/base-models"),
+    ("get", "/v1/queues"),
+    ("get", "/v1/workers"),
+    ("get", "/healthz"),
+    ("get", "/readyz"),
+}
+
+FORMS: dict[tuple[str, str], type[BaseModel]] = {
+    ("post", "/v1/jobs"): JobView,
+    ("get", "/v1/jobs"): JobsPage,
+    ("get", "/v1/jobs/{job_id}"): JobView,
+    ("post", "/v1/jobs/{job_id}/cancel"): JobView,
+    ("get", "/v1/base-models"): BaseModelsView,
+    ("get", "/v1/queues"): QueuesView,
+    ("get", "/v1/workers"): WorkersView,
+    ("get", "/healthz"): AliveView,
+    ("get", "/readyz"): ReadyView,
+}
+
+
+def _document() -> dict[str, Any]:
+    settings = Settings.model_validate({"redis_url": "redis://127.0.0.1:1/0", "data_folder": Path("unused")})
+    return create_app(settings).openapi()
+
+
+DOCUMENT = _document()
+OPERATIONS = {
+    (method, path): operation
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+    if method in METHODS
+}
+
+
+def _contents(operation: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for status, response in operation["responses"].items():
+        for media, content in response.get("content", {}).items():
+            yield status, media, content
+
+
+def _values(content: dict[str, Any]) -> list[Any]:
+    if "example" in content:
+        return [content["example"]]
+    return [example["value"] for example in content.get("examples", {}).values()]
+
+
+def test_there_are_these_routes_and_no_others() -> None:
+    assert set(OPERATIONS) == ROUTES
+
+
+@pytest.mark.parametrize("where", sorted(ROUTES), ids=" ".join)
+def test_every_operation_is_described(where: tuple[str, str]) -> None:
+    operation = OPERATIONS[where]
+    assert operation["summary"]
+    assert operation["description"]
+    assert set(operation["tags"]) <= {tag["name"] for tag in DOCUMENT["tags"]}
+    assert operation["operationId"]
+    for parameter in operation.get("parameters", []):
+        assert parameter["description"]
+    for status, response in operation["responses"].items():
+        assert response["description"], status
+        bodiless = status in ("204", "307")
+        assert bool(response.get("content")) is not bodiless, status
+    for status, media, content in _contents(operation):
+        assert content.get("schema") or content.get("itemSchema"), (status, media)
+        assert _values(content), (status, media)
+        assert (media == PROBLEM) is (int(status) >= 400), (status, media)
+
+
+@pytest.mark.parametrize("where", sorted(ROUTES), ids=" ".join)
+def test_every_example_is_what_the_code_gives(where: tuple[str, str]) -> None:
+    for status, media, content in _contents(OPERATIONS[where]):
+        for value in _values(content):
+            if media == PROBLEM:
+                assert Problem.model_validate(value).status == int(status)
+            elif media == "application/json":
+                FORMS[where].model_validate(value)
+
+
+def test_every_example_of_a_request_is_taken() -> None:
+    content = OPERATIONS["post", "/v1/jobs"]["requestBody"]["content"]["application/json"]
+    values = _values(content)
+    assert len(values) == 3
+    for value in values:
+        JobRequest.model_validate(value)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    text = json.dumps(DOCUMENT)
+    named = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert named <= set(schemas)
+    assert "HTTPValidationError" not in schemas
+    assert "#/$defs/" not in text
+
+
+def test_the_document_is_served(live: Any) -> None:
+    assert live.http.get("/openapi.json").json()["info"]["title"] == "Hotslot"
+    assert live.http.get("/docs").status_code == 200

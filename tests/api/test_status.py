@@ -1,0 +1,171 @@
+"""Base models, queues, workers, health."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from api.main import create_app
+from api.readiness import Readiness
+from shared.errors import StoreUnavailable
+from shared.settings import Settings
+from tests.api.live import BASE, Live, problem_of
+
+
+def _get(live: Live, path: str) -> Any:
+    response = live.http.get(path)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_base_models_say_what_is_served(live: Live) -> None:
+    live.register("moss", "ember")
+    live.register("foreign", base_model="other")
+    live.worker()
+    live.worker("w2", "stopping")
+    (served,) = _get(live, "/v1/base-models")["base_models"]
+    assert served["name"] == BASE
+    assert served["adapters"] == ["ember", "moss"]
+    assert served["live_workers"] == 1
+    assert served["largest_rank"] == 16
+    assert served["sizes"]["multiple_of"] == 16
+    assert served["sampling"]["default_steps"] == 8
+
+
+def test_an_empty_queue(live: Live) -> None:
+    (queue,) = _get(live, "/v1/queues")["queues"]
+    assert queue == {
+        "base_model": BASE,
+        "depth": 0,
+        "groups": [],
+        "oldest_wait_ms": None,
+        "running": 0,
+        "live_workers": 0,
+        "warning": f"No worker serves {BASE} right now.",
+        "claims": 0,
+        "swaps": 0,
+        "overtaken_max": 0,
+    }
+
+
+def test_a_queue_by_adapters(live: Live) -> None:
+    live.register("ember", "moss", rank=4)
+    live.worker()
+    ember, both = [{"source": "ember"}], [{"source": "moss", "scale": 0.5}, {"source": "ember"}]
+    first = live.submit(adapters=ember)
+    live.submit(adapters=both)
+    live.submit(adapters=both[::-1])
+    live.submit()
+    live.submit(adapters=ember)
+    live.claim(first["id"])
+    live.queue.count_swap(BASE)
+    (queue,) = _get(live, "/v1/queues")["queues"]
+    assert (queue["depth"], queue["running"], queue["live_workers"], queue["warning"]) == (4, 1, 1, None)
+    assert [(group["adapters"], group["waiting"]) for group in queue["groups"]] == [
+        (["moss", "ember"], 2),
+        ([], 1),
+        (["ember"], 1),
+    ]
+    waits = [group["oldest_wait_ms"] for group in queue["groups"]]
+    assert waits == sorted(waits, reverse=True)
+    assert queue["oldest_wait_ms"] == waits[0]
+    assert (queue["claims"], queue["swaps"]) == (1, 1)
+
+
+def test_workers_say_what_they_do(live: Live) -> None:
+    assert _get(live, "/v1/workers") == {"workers": []}
+    live.worker("w2")
+    live.worker("w1", "busy")
+    workers = _get(live, "/v1/workers")["workers"]
+    assert [(worker["name"], worker["state"], worker["job"]) for worker in workers] == [
+        ("w1", "busy", None),
+        ("w2", "idle", None),
+    ]
+    assert workers[0]["seen_at"].endswith("Z")
+
+
+def test_healthy_and_ready(live: Live) -> None:
+    assert _get(live, "/healthz") == {"status": "ok"}
+    ready = _get(live, "/readyz")
+    assert ready["ready"] is True
+    assert {name: part["ok"] for name, part in ready["parts"].items()} == {"redis": True, "store": True}
+
+
+def test_not_ready_without_the_job_server(tmp_path: Path, unused_port: int) -> None:
+    settings = Settings.model_validate(
+        {"redis_url": f"redis://:hunter2@127.0.0.1:{unused_port}/0", "data_folder": tmp_path}
+    )
+    with TestClient(create_app(settings)) as client:
+        assert client.get("/healthz").status_code == 200
+        response = client.get("/readyz")
+    problem = problem_of(response, 503, "not_ready")
+    assert {name: part["ok"] for name, part in problem["parts"].items()} == {"redis": False, "store": True}
+    assert "redis" in problem["detail"]
+    assert response.headers["retry-after"]
+    assert "hunter2" not in response.text
+
+
+def test_not_ready_with_a_job_server_that_may_lose_jobs(live: Live, api_settings: Settings) -> None:
+    live.redis.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        problem = problem_of(live.http.get("/readyz"), 503, "not_ready")
+    finally:
+        live.redis.config_set("maxmemory-policy", "noeviction")
+    assert "allkeys-lru" in problem["parts"]["redis"]["detail"]
+
+
+def test_not_ready_without_the_store(redis_url: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    settings = Settings.model_validate({"redis_url": redis_url, "store_folder": tmp_path / "file"})
+    with TestClient(create_app(settings)) as client:
+        problem = problem_of(client.get("/readyz"), 503, "not_ready")
+    assert {name: part["ok"] for name, part in problem["parts"].items()} == {"redis": True, "store": False}
+
+
+def test_a_part_that_hangs_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go, looks = threading.Event(), []
+
+    def hang() -> None:
+        looks.append(1)
+        let_go.wait()
+        raise StoreUnavailable("The store is away.")
+
+    async def look() -> None:
+        readiness = Readiness({"store": hang})
+        monkeypatch.setattr("api.readiness.PATIENCE_S", 0.05)
+        for _ in range(3):
+            assert "does not answer" in (await readiness.parts())["store"].detail
+        assert looks == [1]
+        let_go.set()
+        monkeypatch.setattr("api.readiness.PATIENCE_S", 30)
+        assert (await readiness.parts())["store"].detail == "The store is away."
+        await readiness.stop()
+
+    asyncio.run(look())
+
+
+def test_a_part_that_hangs_does_not_hold_up_the_end() -> None:
+    let_go = threading.Event()
+
+    def hang() -> None:
+        let_go.wait(30)
+
+    async def look() -> None:
+        readiness = Readiness({"store": hang})
+        looking = asyncio.create_task(readiness.parts())
+        await asyncio.sleep(0.05)
+        await readiness.stop()
+        assert not let_go.is_set()
+        with pytest.raises(asyncio.CancelledError):
+            await looking
+
+    began_s = time.monotonic()
+    asyncio.run(look())
+    assert time.monotonic() - began_s < 20
+    let_go.set()
