@@ -1,0 +1,34 @@
+"""An adapter as it is typed: ``NAME``, ``NAME:SCALE`` or any source, which may hold colons itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from shared.errors import InvalidRequest
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_SCHEMES = frozenset({"file", "hf", "s3", "http", "https"})
+
+
+@dataclass(frozen=True)
+class TypedAdapter:
+    """A source and a strength; 1.0 is as trained."""
+
+    source: str
+    scale: float = 1.0
+
+    def __str__(self) -> str:
+        return self.source if self.scale == 1.0 else f"{self.source}:{self.scale:g}"
+
+
+def read_adapter(word: str) -> TypedAdapter:
+    """What was typed after ``--adapter``. Only a last part that is a number is a strength. Raises InvalidRequest."""
+    source, colon, last = word.rpartition(":")
+    if not colon or source in _SCHEMES or not _NUMBER.fullmatch(last):
+        source, scale = word, 1.0
+    else:
+        scale = float(last)
+    if not source or source != source.strip():
+        raise InvalidRequest(f"--adapter {word!r} names no adapter; write NAME or NAME:SCALE, as in ember:0.8.")
+    return TypedAdapter(source, scale)

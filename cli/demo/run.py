@@ -1,0 +1,174 @@
+"""``hotslot demo``: start a stack, run the plan, stop the stack, compare with fresh pipelines, report."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from cli.client import Client
+from cli.demo.checks import faults, webhook_verified
+from cli.demo.jobs import run_jobs
+from cli.demo.outcome import Outcome
+from cli.demo.plan import BASE_MODEL, JOBS
+from cli.demo.receiver import running_receiver
+from cli.demo.references import Comparison, compare
+from cli.demo.report import REPORT, SHEET, report_of, table_of, write_report, write_sheet
+from cli.environment import PREFIX, without_settings
+from cli.interrupts import Interrupts
+from cli.log_lines import FileLog
+from cli.readiness import await_ready
+from cli.stack import Stack, StackPlan, free_port
+from shared.errors import Misconfigured
+from shared.settings import Settings
+
+MOST_DEATHS = 3
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where the demo writes, below the folder that the user chose."""
+
+    out: Path
+
+    @property
+    def images(self) -> Path:
+        """The jobs' images."""
+        return self.out / "images"
+
+    @property
+    def references(self) -> Path:
+        """What fresh pipelines drew of some of the jobs."""
+        return self.out / "references"
+
+    @property
+    def logs(self) -> Path:
+        """A file per process."""
+        return self.out / "logs"
+
+    def prepare(self) -> None:
+        """Make them, and take away results that an earlier run left. Raises Misconfigured."""
+        try:
+            for folder in (self.images, self.references, self.logs):
+                folder.mkdir(parents=True, exist_ok=True)
+            stale = [*self.images.glob("*.png"), *self.references.glob("*.png"), *self.logs.glob("*.log")]
+            for old in (*stale, self.out / SHEET, self.out / REPORT):
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            raise Misconfigured(f"The demo cannot write to {self.out}: {error.strerror}.") from error
+
+
+def demo(settings: Settings, out: Path, console: Console) -> int:
+    """Run the demo; returns the exit status: 0 only if everything was as it must be. Raises SetupError."""
+    started_s = time.monotonic()
+    folders = Folders(out)
+    folders.prepare()
+    with Interrupts() as interrupts, closing(FileLog(folders.logs)) as log:
+        try:
+            outcome = _drawn(settings, folders, log, interrupts, console)
+            with interrupts.raising(), console.status("comparing with fresh pipelines …"):
+                comparison = compare(
+                    outcome, folders.references, settings.cache_folder, demo_environment(settings), log
+                )
+        except KeyboardInterrupt:
+            console.print("stopped")
+            return interrupts.exit_status
+    return conclude(outcome, comparison, folders, time.monotonic() - started_s, console)
+
+
+def demo_environment(settings: Settings) -> dict[str, str]:
+    """The demo shares nothing with the user's own Hotslot but the cache of models, which costs time to fill."""
+    return without_settings(os.environ) | {f"{PREFIX}CACHE_FOLDER": str(settings.cache_folder)}
+
+
+def plan_demo(settings: Settings, data_folder: Path) -> StackPlan:
+    """A stack on free ports with its data in a folder of its own."""
+    return StackPlan(
+        data_folder=data_folder,
+        port=free_port(),
+        base_models=(BASE_MODEL,),
+        environment=demo_environment(settings),
+        given=frozenset(),
+        stop_grace_s=Settings.model_fields["stop_grace_s"].default,
+        most_deaths=MOST_DEATHS,
+    )
+
+
+def _drawn(settings: Settings, folders: Folders, log: FileLog, interrupts: Interrupts, console: Console) -> Outcome:
+    """Run the jobs on a stack that is gone when this returns."""
+    with TemporaryDirectory(prefix="hotslot-demo-") as data:
+        plan = plan_demo(settings, Path(data))
+        with _running(Stack(plan, log), interrupts, console) as stack, interrupts.raising():
+            with Client(plan.url) as client, console.status("starting Valkey, API, worker and notifier …"):
+                await_ready(client, plan.base_models, _checked(stack, folders))
+            secret = plan.webhook_secret_file
+            if secret is None:
+                raise AssertionError("the demo's stack draws its own webhook secret")
+            with (
+                Client(plan.url) as client,
+                running_receiver(client, secret.read_text().strip()) as receiver,
+                _bar(console) as on_end,
+            ):
+                return run_jobs(client, receiver, folders.images, _checked(stack, folders), on_end)
+
+
+@contextmanager
+def _running(stack: Stack, interrupts: Interrupts, console: Console) -> Iterator[Stack]:
+    stack.start()
+    try:
+        yield stack
+    finally:
+        with console.status("stopping …"):
+            stack.stop(hurry=lambda: interrupts.asked_twice)
+
+
+def _checked(stack: Stack, folders: Folders) -> Callable[[], bool]:
+    def check() -> bool:
+        if stack.failure:
+            raise Misconfigured(f"{stack.failure} The logs are in {folders.logs}.")
+        return True
+
+    return check
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator[Callable[[], None]]:
+    columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn(), TextColumn("jobs"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("jobs", total=JOBS)
+        yield lambda: progress.advance(task)
+
+
+def conclude(outcome: Outcome, comparison: Comparison, folders: Folders, seconds: float, console: Console) -> int:
+    """Write sheet and report, print the table and the verdict; returns the exit status."""
+    found = faults(outcome) + list(comparison.faults)
+    write_sheet(outcome, folders.out / SHEET)
+    write_report(report_of(outcome, comparison.words, found, seconds), folders.out / REPORT)
+    console.print(table_of(outcome, comparison.words))
+    for line in summary(outcome, folders, seconds):
+        console.print(Text(line), soft_wrap=True)
+    for fault in found:
+        console.print(Text(f"NOT AS IT SHOULD BE: {fault}", style="red"), soft_wrap=True)
+    return 1 if found else 0
+
+
+def summary(outcome: Outcome, folders: Folders, seconds: float) -> Sequence[str]:
+    """The demo in a few lines."""
+    counts: dict[str, int] = {}
+    for one in outcome.ended:
+        counts[one.job.status.value] = counts.get(one.job.status.value, 0) + 1
+    states = ", ".join(f"{count} {status}" for status, count in counts.items())
+    verified = "verified" if webhook_verified(outcome) else "NOT verified"
+    return (
+        f"{states} (cancelled at step {outcome.cancelling.step} of {outcome.cancelling.steps}); webhook {verified}",
+        f"adapter changes: {outcome.swaps}; in arrival order: {outcome.swaps_in_arrival_order}",
+        f"{seconds:.0f} s; look at {folders.out / SHEET} and {folders.out / REPORT}",
+    )

@@ -1,0 +1,152 @@
+"""The command ``hotslot``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from cli.adapter_words import read_adapter
+from cli.client import Client
+from shared.errors import HotslotError, Misconfigured, SetupError
+from shared.request import ImageFormat, Priority
+from shared.settings import Settings, settings
+
+app = typer.Typer(
+    name="hotslot",
+    help="Serve many LoRA adapters on few resident diffusion base models.",
+    epilog="Start with: hotslot up. Then, elsewhere: hotslot submit 'a lighthouse at dusk' --adapter ember -o out.png",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", help="Where Hotslot is. Default: HOTSLOT_PUBLIC_URL, else http://127.0.0.1:8000."),
+]
+
+
+def read_settings() -> Settings:
+    """The settings of this process; raises Misconfigured, naming the one that is wrong."""
+    try:
+        return settings()
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = f"HOTSLOT_{first['loc'][0]}".upper()
+        raise Misconfigured(f"{name} is not valid: {first['msg']}.") from None
+
+
+@app.command("up")
+def up_command(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API on this machine.")] = 8000,
+    data: Annotated[
+        Path | None, typer.Option(help="Data folder: jobs, images, secrets, adapters.", file_okay=False)
+    ] = None,
+) -> None:
+    """Start everything on this machine, in this terminal, until Ctrl-C."""
+    from cli.up import up
+
+    raise typer.Exit(up(read_settings(), port, data, Console()))
+
+
+@app.command("demo")
+def demo_command(
+    out: Annotated[
+        Path, typer.Option(help="Folder for images, contact sheet, report and logs.", file_okay=False)
+    ] = Path("demo-out"),
+) -> None:
+    """Start a stack of its own, draw 24 images with several adapters, check every one, and stop it."""
+    from cli.demo.run import demo
+
+    raise typer.Exit(demo(read_settings(), out, Console()))
+
+
+@app.command("submit")
+def submit_command(
+    prompt: Annotated[str, typer.Argument(help="What to draw.", show_default=False)],
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option("--adapter", "-a", metavar="NAME[:SCALE]", help="Adapter and strength; may come several times."),
+    ] = None,
+    base_model: Annotated[str | None, typer.Option(help="Needed only when no adapter names it.")] = None,
+    width: Annotated[int | None, typer.Option(help="Pixels.")] = None,
+    height: Annotated[int | None, typer.Option(help="Pixels.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Denoising steps.")] = None,
+    guidance_scale: Annotated[float | None, typer.Option()] = None,
+    seed: Annotated[int | None, typer.Option(help="Drawn at random if not given.")] = None,
+    num_images: Annotated[int, typer.Option("--num-images", "-n", help="Image i is drawn with seed + i.")] = 1,
+    format: Annotated[
+        ImageFormat | None, typer.Option(help="png if neither this nor the ending of the file says another.")
+    ] = None,
+    priority: Annotated[Priority, typer.Option()] = "normal",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
+    out: Annotated[
+        str | None, typer.Option("-o", metavar="FILE_OR_FOLDER", help="Wait, download the images and check them.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole job as JSON instead of its id.")] = False,
+    url: Url = None,
+) -> None:
+    """Submit one job; prints its id."""
+    from cli.submit import Delivery, Wish, submit
+
+    wish = Wish(
+        prompt=prompt,
+        adapters=[read_adapter(word) for word in adapter or ()],
+        base_model=base_model,
+        width=width,
+        height=height,
+        steps=steps,
+        guidance_scale=guidance_scale,
+        seed=seed,
+        num_images=num_images,
+        format=format,
+        priority=priority,
+    )
+    with Client(url or read_settings().public_url) as client:
+        raise typer.Exit(submit(client, wish, Delivery(wait=wait, out=out, as_json=json), Console(stderr=True)))
+
+
+@app.command("watch")
+def watch_command(
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.", show_default=False)],
+    out: Annotated[
+        str | None, typer.Option("-o", metavar="FILE_OR_FOLDER", help="Download the images and check them.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the whole job as JSON at the end.")] = False,
+    url: Url = None,
+) -> None:
+    """Follow a job until it has ended."""
+    from cli.submit import Delivery, finish
+
+    with Client(url or read_settings().public_url) as client:
+        raise typer.Exit(finish(client, job_id, Delivery(wait=True, out=out, as_json=json), Console(stderr=True)))
+
+
+@app.command("queues")
+def queues_command(url: Url = None) -> None:
+    """Show what waits, and the workers."""
+    from cli.queues import queues
+
+    with Client(url or read_settings().public_url) as client:
+        queues(client, Console())
+
+
+def main() -> None:
+    """Run the command; an expected error is one sentence on standard error."""
+    try:
+        app()
+    except HotslotError as error:
+        Console(stderr=True).print(
+            f"hotslot: {error.message}", style="red", highlight=False, markup=False, soft_wrap=True
+        )
+        sys.exit(2 if isinstance(error, SetupError) else 1)
+
+
+if __name__ == "__main__":
+    main()
