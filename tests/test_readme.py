@@ -18,4 +18,3 @@ def test_the_table_of_files_is_the_tree() -> None:
 def test_every_file_says_what_it_is(package: str) -> None:
     silent = [path.name for path in files(package) if not first_line(path)]
     assert silent == []
-

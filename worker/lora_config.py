@@ -24,7 +24,7 @@ METADATA_KEY = "lora_adapter_metadata"
 _TRAINING_FIELDS = (
     "auto_mapping base_model_name_or_path corda_config ensure_weight_tying eva_config exclude_modules "
     "inference_mode layers_pattern layers_to_transform loftq_config lora_dropout megatron_config megatron_core "
-    "peft_version revision runtime_config target_modules target_parameters task_type"
+    "peft_version qalora_group_size revision runtime_config target_modules task_type"
 )
 _INERT = frozenset(_TRAINING_FIELDS.split())
 _READ = frozenset(("r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora"))

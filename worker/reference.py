@@ -63,7 +63,8 @@ def draw_reference(entry: BaseModelEntry, cache_folder: Path, job: Job) -> Pixel
 
 def _realign(pipeline: FluxPipeline) -> None:
     # The loader leaves weights where the file's layout puts them, often 8 bytes off a cache line, and MKL's
-    # matrix-times-vector sums in another order there. The same values in torch's own memory give one answer for all files.
+    # matrix-times-vector sums in another order there. In torch's own memory the same values give one answer for any
+    # file.
     for layer in pipeline.transformer.modules():
         if isinstance(layer, LoraLinear):
             for half in (*layer.lora_A.values(), *layer.lora_B.values()):

@@ -74,16 +74,19 @@ class SlotLayer:
 
     @property
     def sound(self) -> bool:
-        """Whether PEFT's switches are as the content wants them, and the views still lie in the storage."""
+        """Whether both halves have one rank and lie in their storage, and PEFT's switches are as the content wants."""
         lora = self._lora
-        switches = (
+        conditions = (
+            self.up.used.shape[1] == self.rank,
+            self.down.attached,
+            self.up.attached,
             lora.disable_adapters == (self.rank == 0),
             not lora.merged,
             lora.active_adapters == [ADAPTER_NAME],
             # Strengths are folded into the weights.
             lora.scaling[ADAPTER_NAME] == 1.0,
         )
-        return all(switches) and self.down.attached and self.up.attached
+        return all(conditions)
 
     def write(self, down: torch.Tensor, up: torch.Tensor) -> None:
         """Make the layer add ``up @ down``: outputs x rank, rank x inputs."""
