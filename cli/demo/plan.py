@@ -31,14 +31,14 @@ EXACT = frozenset({"ember", "moss"})
 """Built-in adapters whose alpha / rank is a power of two in every layer, so that folding it in moves no bit."""
 
 PLACES = (
-    "harbour",
-    "forest path",
-    "market square",
-    "mountain hut",
-    "greenhouse",
-    "railway yard",
-    "tidal pool",
-    "attic",
+    "a harbour",
+    "a forest path",
+    "a market square",
+    "a mountain hut",
+    "a greenhouse",
+    "a railway yard",
+    "a tidal pool",
+    "an attic",
 )
 LIGHTS = ("at dawn", "in heavy rain", "under neon lights")
 

@@ -111,6 +111,7 @@ local function end_job(job, status, now)
   redis.call('PEXPIRE', k_job(job), fields[1])
   redis.call('PEXPIRE', k_events(job), fields[1])
   redis.call('PEXPIRE', k_index(status), 2 * fields[1])
+  redis.call('ZREMRANGEBYSCORE', k_index(status), '-inf', text(now - 2 * fields[1]))
 end
 
 local function requeue(job, why)

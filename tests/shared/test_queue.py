@@ -263,6 +263,13 @@ def test_objects_of_a_lost_attempt_are_orphans(queue: Queue) -> None:
     assert queue.orphans(0) == []
 
 
+def test_the_index_of_ended_jobs_forgets_what_is_long_gone(queue: Queue, client: redis.Redis) -> None:
+    client.zadd(keys.INDEX(Status.CANCELLED), {"ended a year ago": 1})
+    job_id = put(queue)
+    queue.cancel(job_id)
+    assert client.zrange(keys.INDEX(Status.CANCELLED), 0, -1) == [job_id]
+
+
 def test_nothing_without_a_lifetime_is_left_when_work_is_done(
     queue: Queue, client: redis.Redis, config: Settings
 ) -> None:
