@@ -142,7 +142,8 @@ def _metadata(recipe: Recipe, tensors: dict[str, torch.Tensor]) -> dict[str, str
         "peft_type": "LORA",
     }
     packed = {f"transformer.{key}": value for key, value in config.items()}
-    return {"format": "pt", "lora_adapter_metadata": json.dumps(packed, sort_keys=True)}
+    # One field alone: safetensors writes several in random order, and the file's hash is the adapter's identity.
+    return {"lora_adapter_metadata": json.dumps(packed, sort_keys=True)}
 
 
 def _linears(model: nn.Module) -> dict[str, nn.Linear]:
