@@ -10,6 +10,7 @@ from contextlib import suppress
 from api.main import create_app
 from api.serving import Server
 from shared.errors import QueueUnavailable, SetupError
+from shared.logs import configure_logging
 from shared.settings import settings
 
 log = logging.getLogger("api")
@@ -21,15 +22,15 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    configure_logging()
     try:
         app = create_app(settings())
         app.state.services.check_redis()
     except QueueUnavailable as error:
         log.warning("%s Until it does, jobs are answered with 503.", error.message)
     except SetupError as error:
-        sys.stderr.write(f"{error.message}\n")
-        return 2
+        log.error("%s", error.message)
+        return error.exit_status
     with suppress(KeyboardInterrupt):
         Server(app, options.host, options.port).run()
     return 0

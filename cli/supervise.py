@@ -16,8 +16,6 @@ LOOK_S = 0.1
 LONGEST_PAUSE_S = 30.0
 SOUND_S = 60.0
 """A process that lived this long had started well, so its death is not counted with earlier ones."""
-REFUSED_STATUS = 2
-"""Exit status by which a process says that a restart would end the same way."""
 OWN_NAME = "hotslot"
 
 
@@ -58,7 +56,7 @@ class GiveUp:
 
 def after_death(status: int, deaths: int, most_deaths: int | None) -> Restart | GiveUp:
     """What follows from the death in a row number ``deaths`` (from 1). None: no limit."""
-    if status == REFUSED_STATUS:
+    if status == SetupError.exit_status:
         return GiveUp("refused to start")
     if most_deaths is not None and deaths >= most_deaths:
         return GiveUp(f"{described(status)} {deaths} times in a row")

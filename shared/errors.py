@@ -236,7 +236,9 @@ class GenerationFailed(WorkerError):
 
 
 class SetupError(HotslotError):
-    """Refused at start."""
+    """Refused at start. A process that refuses ends with ``exit_status``: starting it again does not help."""
+
+    exit_status: ClassVar[int] = 2
 
     code = "setup_error"
 

@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         return run_worker(settings(), chosen.base_model)
     except SetupError as error:
         logging.getLogger("worker").error("%s", error.message)
-        return 2
+        return error.exit_status
 
 
 if __name__ == "__main__":

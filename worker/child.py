@@ -46,12 +46,10 @@ class Child:
             self._start()
         except SetupError as error:
             log.error("%s", error.message)
-            self._flags.fail()
-            os._exit(1)
+            self._fail(error.exit_status)
         except Exception:
             log.exception("the model could not be loaded")
-            self._flags.fail()
-            os._exit(1)
+            self._fail(1)
 
     def ticket(self) -> None:
         """Serve one job if one waits, and ring again while more do."""
@@ -113,6 +111,10 @@ class Child:
         self._report(state="idle", recipe=engine.recipe, base_revision=engine.base_revision, load_ms=load_ms, job="")
         self._flags.ready_pid = os.getpid()
         self._tickets.ring_if_quiet(base_queue(self._entry.name))
+
+    def _fail(self, status: int) -> None:
+        self._flags.exit_status = status
+        os._exit(status)
 
     def _busy(self, job: Job) -> None:
         self._report(state="busy", job=job.id)

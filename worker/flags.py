@@ -13,7 +13,7 @@ class Flags:
 
     def __init__(self) -> None:
         self._ready_pid = RawValue("i", 0)
-        self._failed = RawValue("i", 0)
+        self._exit_status = RawValue("i", 0)
         self._stop_at_s = RawValue("d", 0.0)
 
     @property
@@ -26,13 +26,13 @@ class Flags:
         self._ready_pid.value = pid
 
     @property
-    def failed(self) -> bool:
-        """Whether a child could not start for a reason that a new child will meet again."""
-        return bool(self._failed.value)
+    def exit_status(self) -> int:
+        """Exit status with which the worker must end, because a new child would fail like the last; or 0."""
+        return int(self._exit_status.value)
 
-    def fail(self) -> None:
-        """Say so."""
-        self._failed.value = 1
+    @exit_status.setter
+    def exit_status(self, status: int) -> None:
+        self._exit_status.value = status
 
     @property
     def stop_at_s(self) -> float:

@@ -63,7 +63,7 @@ def run_worker(settings: Settings, base_model: str) -> int:
         steward.stop()
         spool.remove_all()
     log.info("worker %s stopped", name)
-    return 1 if flags.failed else status
+    return flags.exit_status or status
 
 
 def make_reclaimer(settings: Settings, base_models: list[str]) -> Reclaimer:

@@ -79,7 +79,7 @@ class Steward:
                 log.exception("steward: a round failed")
 
     def _round(self) -> None:
-        if self.flags.failed:
+        if self.flags.exit_status:
             os.kill(os.getpid(), signal.SIGTERM)
             self._stopped.set()
             return

@@ -13,7 +13,9 @@ import pytest
 import redis
 
 from shared import keys
+from shared.catalogue import BUNDLED
 from shared.embedded import EmbeddedServer
+from shared.errors import SetupError
 from shared.job import Job, JobSpec, PinnedAdapter, Status
 from shared.presence import Presence
 from shared.queue import Queue
@@ -23,7 +25,7 @@ from shared.server import connect_worker
 from shared.settings import Settings
 from shared.tickets import Tickets
 from tests.shared.jobs import spec
-from tests.worker.processes import WorkerProcess, Yard, wait_for, yard
+from tests.worker.processes import PATIENCE_S, WorkerProcess, Yard, wait_for, yard
 
 BASE = "tiny-flux"
 HOOK = WebhookRequest(url="http://example.org/hook")
@@ -165,6 +167,16 @@ def test_cancel_while_running(stand: Stand) -> None:
     assert job.result is None
     assert job.step < LONG
     stand.until(behind, Status.SUCCEEDED)
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_worker(stand: Stand, tmp_path: Path) -> None:
+    catalogue = BUNDLED.read_text().replace("builtin:tiny-flux", str(tmp_path / "no model here"))
+    (tmp_path / "catalogue.toml").write_text(catalogue)
+    stand.yard.environment["HOTSLOT_CATALOGUE"] = str(tmp_path / "catalogue.toml")
+    worker = stand.yard.start("--base-model", BASE)
+    assert worker.process.wait(PATIENCE_S) == SetupError.exit_status
+    assert "no model here" in worker.log()
+    assert "Traceback" not in worker.log()
 
 
 def test_the_server_restarts_idle_and_in_the_middle_of_a_job(tmp_path: Path, model_cache: Path) -> None:
