@@ -122,6 +122,5 @@ WORKER = WorkerInfo(
     resident="ember",
     swaps=5,
     jobs=24,
-    slot_bytes=1_048_576,
     load_ms=1900,
 )

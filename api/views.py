@@ -87,7 +87,6 @@ class WorkerView(BaseModel):
     pid: int
     jobs: int = Field(description="Jobs done since it started.")
     swaps: int = Field(description="Changes of adapters since it started.")
-    slot_bytes: int
     load_ms: int = Field(description="Time it took to load its base model.")
     started_at: Moment
     seen_at: Moment

@@ -36,7 +36,6 @@ class WorkerInfo(BaseModel):
     resident_group: str = ""
     swaps: int = 0
     jobs: int = 0
-    slot_bytes: int = 0
     load_ms: int = 0
 
 

@@ -122,7 +122,14 @@ class Child:
     def _report_idle(self) -> None:
         desk = self._desk
         if desk is not None:
-            self._report(state="idle", job="", resident_group=desk.resident, swaps=desk.swaps, jobs=desk.jobs)
+            self._report(
+                state="idle",
+                job="",
+                resident=desk.resident_sources,
+                resident_group=desk.resident,
+                swaps=desk.swaps,
+                jobs=desk.jobs,
+            )
 
     def _report(self, **fields: object) -> None:
         try:

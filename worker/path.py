@@ -50,6 +50,8 @@ class Desk:
     adapter_folder: Path | None
     stop_at_s: Callable[[], float]
     resident: str = NO_ADAPTERS
+    resident_sources: str = ""
+    """The adapters in the slot as they were asked for, for people."""
     streak: int = 0
     swaps: int = 0
     jobs: int = 0
@@ -149,8 +151,9 @@ def swap(desk: Desk, job: Job, prepared: object) -> SwapReport:
         report = desk.engine.swap(prepared)
     except Exception:
         # Whatever the slot holds now, no waiting group may count on it.
-        desk.resident = "unknown"
+        desk.resident, desk.resident_sources = "unknown", ""
         raise
+    desk.resident_sources = " + ".join(one.source for one in report.applied)
     if job.group != desk.resident:
         desk.resident = job.group
         desk.swaps += 1

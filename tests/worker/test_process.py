@@ -110,6 +110,13 @@ def test_adapters_swaps_and_a_soft_stop(stand: Stand) -> None:
     shas = [job.result.images[0].sha256 for job in jobs if job.result]
     assert shas[:3] == shas[3:]
     assert len(set(shas)) == 3
+
+    def counted() -> bool:
+        (seen,) = stand.presence.alive()
+        return (seen.jobs, seen.swaps, seen.state) == (6, 2, "idle")
+
+    wait_for("the worker's own account", counted)
+    assert [one.resident for one in stand.presence.alive()] == ["moss"]
     assert worker.term() == 0, worker.log()
     assert "Traceback" not in worker.log()
     assert stand.presence.alive() == []
