@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import quote, urlsplit
 
-from shared.errors import AddressRefused, InvalidRequest
+from shared.errors import AddressRefused, InvalidRequest, RequestError
 from shared.settings import Network
 
 Address = IPv4Address | IPv6Address
@@ -70,29 +70,32 @@ def check_url(url: str, allowed: Sequence[Network], *, field: str) -> None:
 
     Names are not looked up here, except ``localhost``, whose meaning is fixed; ``resolve`` does it before connecting.
     """
-    target = split(url, field=field)
-    address = _literal(target.host) or _localhost(target.host, allowed)
-    if address is not None:
-        _check(address, target.host, allowed, field)
+    try:
+        host = split(url).host
+        address = _literal(host) or _localhost(host, allowed)
+        if address is not None:
+            _check(address, host, allowed)
+    except RequestError as error:
+        raise type(error)(f"{field}: {error.message}", field=field) from error
 
 
-def split(url: str, *, field: str | None = None) -> Target:
+def split(url: str) -> Target:
     """The parts of an http(s) URL, or ``InvalidRequest`` with what is wrong. The message never repeats the URL."""
     if _REFUSED_TEXT.search(url):
-        raise InvalidRequest("A URL holds no spaces, control characters or backslashes.", field=field)
+        raise InvalidRequest("A URL holds no spaces, control characters or backslashes.")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InvalidRequest("The URL's host or port cannot be read.", field=field) from error
+        raise InvalidRequest("The URL's host or port cannot be read.") from error
     if parts.scheme not in DEFAULT_PORTS:
-        raise InvalidRequest("The URL must start with http:// or https://.", field=field)
+        raise InvalidRequest("The URL must start with http:// or https://.")
     if "@" in parts.netloc:
-        raise InvalidRequest("A URL with a user name or password is not taken.", field=field)
+        raise InvalidRequest("A URL with a user name or password is not taken.")
     if port == 0:
-        raise InvalidRequest("The URL's port must be between 1 and 65535.", field=field)
+        raise InvalidRequest("The URL's port must be between 1 and 65535.")
     path = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
-    return Target(parts.scheme, _host(parts.netloc, parts.hostname, field), port or DEFAULT_PORTS[parts.scheme], path)
+    return Target(parts.scheme, _host(parts.netloc, parts.hostname), port or DEFAULT_PORTS[parts.scheme], path)
 
 
 def resolve(host: str, port: int, allowed: Sequence[Network], resolver: Resolver | None = None) -> str:
@@ -105,7 +108,7 @@ def resolve(host: str, port: int, allowed: Sequence[Network], resolver: Resolver
     if not found:
         raise OSError(f"no address of {host}")
     for address in found:
-        _check(address, host, allowed, None)
+        _check(address, host, allowed)
     return str(found[0])
 
 
@@ -118,34 +121,34 @@ def look_up(host: str, port: int) -> list[str]:
 _SAFE = "".join(chr(code) for code in range(0x21, 0x7F))
 
 
-def _host(netloc: str, host: str | None, field: str | None) -> str:
+def _host(netloc: str, host: str | None) -> str:
     if netloc.startswith("["):
-        return _bracketed(host or "", field)
+        return _bracketed(host or "")
     try:
         # Also folds full-width digits and other dots, which resolvers would read as an address.
         name = (host or "").encode("idna").decode("ascii").lower().removesuffix(".")
     except UnicodeError as error:
-        raise InvalidRequest("The URL's host is not a valid name.", field=field) from error
+        raise InvalidRequest("The URL's host is not a valid name.") from error
     if not name:
-        raise InvalidRequest("The URL has no host.", field=field)
+        raise InvalidRequest("The URL has no host.")
     if not _NAME.match(name):
-        raise InvalidRequest("The URL's host is not a valid name.", field=field)
+        raise InvalidRequest("The URL's host is not a valid name.")
     if _NUMBER.match(name.rpartition(".")[2]):
         number = _spelled_v4(name)
         if number is None:
-            raise InvalidRequest("The URL's host is neither a name nor an IPv4 address.", field=field)
+            raise InvalidRequest("The URL's host is neither a name nor an IPv4 address.")
         return str(number)
     return name
 
 
-def _bracketed(text: str, field: str | None) -> str:
+def _bracketed(text: str) -> str:
     try:
         # Python's zone ids ("%eth0") reach addresses of this machine's own links only.
         if "%" in text:
             raise ValueError
         return str(IPv6Address(text))
     except ValueError as error:
-        raise InvalidRequest("The URL's host is not an IPv6 address.", field=field) from error
+        raise InvalidRequest("The URL's host is not an IPv6 address.") from error
 
 
 def _spelled_v4(name: str) -> IPv4Address | None:
@@ -183,12 +186,12 @@ def _localhost(host: str, allowed: Sequence[Network]) -> Address | None:
     return next((address for address in both if _is_allowed(address, allowed)), both[0])
 
 
-def _check(address: Address, host: str, allowed: Sequence[Network], field: str | None) -> None:
+def _check(address: Address, host: str, allowed: Sequence[Network]) -> None:
     plain = _plain(address)
     if _is_allowed(address, allowed) or _is_allowed(plain, allowed) or _is_public(plain):
         return
     raise AddressRefused(
-        f"The host {host!r} leads to an address that is not public; the operator can allow its network.", field=field
+        f"The host {host!r} leads to an address that is not public; the operator can allow its network."
     )
 
 

@@ -40,6 +40,7 @@ same request can succeed later, and the message is one sentence that says what t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -64,7 +65,12 @@ class RequestError(HotslotError):
 
 
 class InvalidRequest(RequestError):
-    """A field is missing, unknown, or out of its range; the message names it and what is allowed."""
+    """A field is missing, unknown, or out of its range; the message names it and what is allowed.
+
+    ``others``: what else is wrong with the same request.
+    """
+
+    others: Sequence[InvalidRequest] = ()
 
 
 class UnknownBaseModel(RequestError):

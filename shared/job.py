@@ -56,7 +56,7 @@ class _Record(BaseModel):
 class PinnedAdapter(_Record):
     """An adapter as admitted: what was asked for, and exactly which bytes that means.
 
-    ``location`` is where a worker reads it: a path below the adapter folder or the cache folder.
+    ``location`` is where a worker reads it: ``builtin:NAME``, or ``file:PATH`` below the adapter folder.
     """
 
     source: str

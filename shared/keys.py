@@ -44,12 +44,14 @@ WAITING = Key("waiting", "hotslot:queue:{base}:waiting", "zset", "queue", "while
 HEADS = Key("heads", "hotslot:queue:{base}:heads", "zset", "queue", "while jobs of the base model wait")
 GROUP = Key("group", "hotslot:queue:{base}:group:{group}", "zset", "queue", "while jobs of the group wait")
 CLAIMS = Key("claims", "hotslot:queue:{base}:claims", "zset", "queue", "while jobs of the base model wait")
-STATS = Key("stats", "hotslot:stats:{base}", "hash", "queue", "kept: four counters per base model")
+STATS = Key("stats", "hotslot:stats:{base}", "hash", "queue", "kept: three counters per base model")
+
+CLAIM = Key("claim", "hotslot:claim:{token}", "string", "queue", "10 minutes")
 
 LEASES = Key("leases", "hotslot:leases", "zset", "queue", "while jobs run")
 DEADLINES = Key("deadlines", "hotslot:deadlines", "zset", "queue", "while jobs with a deadline are not ended")
 OBJECTS = Key("objects", "hotslot:objects", "zset", "queue", "while uploads are not confirmed by their job's end")
-RECLAIM_LOCK = Key("reclaim_lock", "hotslot:reclaim:lock", "string", "reclaim", "2 s")
+TIMER_LOCK = Key("timer_lock", "hotslot:timer:{timer}", "string", "reclaim", "one period")
 SERVER_RUN = Key("server_run", "hotslot:reclaim:server", "string", "reclaim", "kept: one run id")
 
 OUTBOX = Key("outbox", "hotslot:outbox", "zset", "outbox", "while events wait for delivery")

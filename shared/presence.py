@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 import redis
 from pydantic import BaseModel, ConfigDict
 
 from shared import keys
+from shared.scripts import Scripts
 from shared.server import fields_of, members_of, reached
 
 ALIVE_MS = 15_000
@@ -32,7 +34,7 @@ class WorkerInfo(BaseModel):
     started_ms: int = 0
     seen_ms: int = 0
     job: str = ""
-    resident: str = ""
+    resident: tuple[str, ...] = ()
     resident_group: str = ""
     swaps: int = 0
     jobs: int = 0
@@ -44,17 +46,12 @@ class Presence:
 
     def __init__(self, client: redis.Redis) -> None:
         self._redis = client
+        self._scripts = Scripts(client)
 
-    def report(self, worker: str, now_ms: int, **fields: Any) -> None:
-        """Set some fields of a worker and keep it alive for ``ALIVE_MS`` more."""
-        values: dict[Any, Any] = {"name": worker, "seen_ms": str(now_ms), **{k: str(v) for k, v in fields.items()}}
-        with reached(), self._redis.pipeline() as pipe:
-            pipe.hset(keys.WORKER(worker), mapping=values)
-            pipe.pexpire(keys.WORKER(worker), ALIVE_MS)
-            pipe.zadd(keys.WORKERS(), {worker: now_ms})
-            pipe.zremrangebyscore(keys.WORKERS(), "-inf", now_ms - ALIVE_MS)
-            pipe.pexpire(keys.WORKERS(), ALIVE_MS)
-            pipe.execute()
+    def report(self, worker: str, **fields: Any) -> None:
+        """Set some fields of a worker and keep it alive for ``ALIVE_MS`` more, by the server's clock."""
+        values = {name: json.dumps(value) if isinstance(value, tuple) else str(value) for name, value in fields.items()}
+        self._scripts.run("report", worker=worker, fields=values, alive_ms=ALIVE_MS)
 
     def leave(self, worker: str) -> None:
         """Forget a worker that stops."""
@@ -66,6 +63,10 @@ class Presence:
     def alive(self) -> list[WorkerInfo]:
         """Workers that reported lately, by name."""
         found = (fields_of(self._redis, keys.WORKER(name)) for name in members_of(self._redis, keys.WORKERS()))
-        # A hash can be half there: its last beat came from a child whose parent has not reported yet.
+        # Between a hash's end and the set's, a name can be there without its fields.
         whole = (fields for fields in found if {"name", "base_model", "state"} <= fields.keys())
-        return sorted((WorkerInfo.model_validate(fields) for fields in whole), key=lambda worker: worker.name)
+        return sorted((_read(fields) for fields in whole), key=lambda worker: worker.name)
+
+
+def _read(fields: dict[str, str]) -> WorkerInfo:
+    return WorkerInfo.model_validate(fields | {"resident": json.loads(fields.get("resident", "[]"))})

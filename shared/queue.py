@@ -7,7 +7,9 @@ index of group heads. A claim gives a lease and a fencing token (the attempt); e
 from __future__ import annotations
 
 import json
+import logging
 import math
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -21,6 +23,8 @@ from shared.scripts import Scripts
 from shared.server import fields_of, members_of, reached
 from shared.settings import Settings
 
+log = logging.getLogger(__name__)
+
 HEAD_START_MS = {"low": -30_000, "normal": 0, "high": 30_000}
 """How much earlier than its arrival a job of this priority ranks."""
 
@@ -28,6 +32,9 @@ IDEMPOTENCY_MS = 24 * 3600 * 1000
 HEADS_CONSIDERED = 64
 DEFAULT_TENANT = "default"
 _KEY_REUSED = "This Idempotency-Key was used for another job; send a new key with a new body."
+
+Row = tuple[int, str]
+"""A job's place among the newest: when it was created (Unix milliseconds), and its id."""
 
 Held = Literal["ok", "lost", "cancelled", "expired"]
 """Answer of a fenced write: go on; another owns the job; or how it was asked to stop."""
@@ -120,21 +127,26 @@ class Queue:
             raise JobNotFound(f"No job {job_id!r} is known here.")
         return Status(had)
 
-    def newest(self, statuses: Iterable[Status], limit: int, before: tuple[int, str] | None = None) -> list[Job]:
-        """Up to ``limit`` jobs of these states, newest first, those created before ``(created_ms, id)`` only."""
-        found: list[tuple[int, str]] = []
-        highest = before[0] if before else "+inf"
-        for status in statuses:
-            with reached():
-                rows = self._redis.zrevrangebyscore(
-                    keys.INDEX(status), highest, "-inf", start=0, num=limit + 64, withscores=True
+    def newest(self, statuses: Iterable[Status], limit: int, before: Row | None = None) -> tuple[list[Job], Row | None]:
+        """Up to ``limit`` jobs of these states, newest first, those before a row only.
+
+        Also the page's last row where more jobs follow it, else None.
+        """
+        # At one instant, because a job that moves between two reads would be found twice or not at all.
+        with reached(), self._redis.pipeline(transaction=True) as pipe:
+            for status in statuses:
+                pipe.zrevrangebyscore(
+                    keys.INDEX(status), before[0] if before else "+inf", "-inf", 0, limit + 64, withscores=True
                 )
-            found += [(int(score), job) for job, score in cast("list[tuple[str, float]]", rows)]
-        ordered = sorted((row for row in found if before is None or row < before), reverse=True)[:limit]
+            found = [(int(score), job) for rows in pipe.execute() for job, score in rows]
+        ordered = sorted((row for row in found if before is None or row < before), reverse=True)
+        page = ordered[:limit]
         with reached(), self._redis.pipeline(transaction=False) as pipe:
-            for _, job in ordered:
+            for _, job in page:
                 pipe.hgetall(keys.JOB(job))
-            return [read_job(fields) for fields in pipe.execute() if fields]
+            # A record can be gone before its row.
+            jobs = [read_job(fields) for fields in pipe.execute() if fields]
+        return jobs, page[-1] if len(ordered) > limit else None
 
     # --- by workers -------------------------------------------------------------------------------
 
@@ -144,18 +156,26 @@ class Queue:
         rows = zip(flat[0::4], flat[1::4], flat[2::4], flat[3::4], strict=True)
         return [WaitingGroup(key, int(float(rank)), int(late), int(count)) for key, rank, late, count in rows]
 
-    def claim(self, base_model: str, group: str, worker: str) -> Job | Literal["empty", "bound"]:
-        """Claim the group's head. "empty": nothing waits there; "bound": the oldest job must be served first."""
+    def claim(
+        self, base_model: str, group: str, worker: str, *, holder: str = "", token: str = ""
+    ) -> Job | Literal["empty", "bound"]:
+        """Claim the group's head. "empty": nothing waits there; "bound": the oldest job must be served first.
+
+        ``holder``: the one child of the worker that will work on it. ``token``: the same for every try of one claim,
+        because a try whose answer is lost has claimed all the same. A record that cannot be read ends the job.
+        """
         outcome, *flat = self._scripts.run(
             "claim",
             base_model=base_model,
             group=group,
             worker=worker,
+            holder=holder or worker,
+            token=token or secrets.token_hex(16),
             lease_ms=self._settings.lease_ms,
             overtake_max=self._settings.overtake_max,
         )
         if outcome == "claimed":
-            return read_job(dict(zip(flat[0::2], flat[1::2], strict=True)))
+            return self._readable(dict(zip(flat[0::2], flat[1::2], strict=True)))
         return "bound" if outcome == "bound" else "empty"
 
     def renew(self, job_id: str, attempt: int) -> Held:
@@ -191,9 +211,9 @@ class Queue:
         """Hand the job back at its old rank; this is not a counted attempt."""
         return self._held("give_back", job=job_id, attempt=attempt)
 
-    def abandon(self, worker: str, *, keep: Iterable[str], counted: bool) -> list[str]:
-        """Take all jobs but ``keep`` from a worker. ``counted``: its child died with them."""
-        return self._scripts.run("abandon", worker=worker, keep=list(keep), counted=counted, **self._loss())
+    def abandon(self, holder: str, *, keep: Iterable[str], counted: bool) -> list[str]:
+        """Take all jobs but ``keep`` from a holder. ``counted``: it died with them."""
+        return self._scripts.run("abandon", holder=holder, keep=list(keep), counted=counted, **self._loss())
 
     # --- by anyone, on a timer --------------------------------------------------------------------
 
@@ -205,10 +225,10 @@ class Queue:
             "reclaim", server_run=run_id, lease_ms=self._settings.lease_ms, most=most, **self._loss()
         )
 
-    def try_reclaim_lock(self, hold_ms: int) -> bool:
-        """Whether this process may reclaim now; nobody else may for ``hold_ms``."""
+    def try_timer(self, timer: str, hold_ms: int) -> bool:
+        """Whether this process may do the timer's work now; nobody else may for ``hold_ms``."""
         with reached():
-            return bool(self._redis.set(keys.RECLAIM_LOCK(), "held", nx=True, px=hold_ms))
+            return bool(self._redis.set(keys.TIMER_LOCK(timer), "held", nx=True, px=hold_ms))
 
     def orphans(self, older_than_ms: int, forget: Sequence[str] = (), most: int = 100) -> list[str]:
         """Object keys that no job will ever name; ``forget`` those already deleted."""
@@ -250,6 +270,17 @@ class Queue:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     # ----------------------------------------------------------------------------------------------
+
+    def _readable(self, fields: dict[str, str]) -> Job | Literal["empty"]:
+        try:
+            return read_job(fields)
+        except ValueError:
+            # It would be claimed again and again, and in front of everybody else once it is the oldest.
+            log.exception("the record of job %s cannot be read", fields.get("id"))
+            message = "The job's record cannot be read by this version of Hotslot; submit it again."
+            error = JobError(code="record_unreadable", message=message, retryable=True)
+            self.fail(fields["id"], int(fields["attempt"]), error)
+            return "empty"
 
     def _finish(
         self,

@@ -1,14 +1,15 @@
-"""Reclaim: the timer in every process that lets nothing stop when one process is missing.
+"""Reclaim: the timers in every process that let nothing stop when one process is missing.
 
-Every two seconds, in whichever process gets the lock: expired leases go back to the front, deadlines end jobs, tickets
-are rung where jobs or events wait, objects of lost attempts are deleted. Running it twice does no harm.
+Each runs in whichever process gets its lock; running twice does no harm. Every two seconds expired leases go back to
+the front, deadlines end jobs, and tickets are rung where jobs or events wait. Every half minute, apart from that because
+a store can be slow, objects of lost attempts are deleted.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from shared.errors import HotslotError, QueueUnavailable
 from shared.outbox import Outbox
@@ -18,15 +19,16 @@ from shared.tickets import NOTIFY_QUEUE, Tickets, base_queue
 
 log = logging.getLogger(__name__)
 
-PERIOD_S = 2.0
+RECLAIM_S = 2.0
+SWEEP_S = 30.0
 ORPHAN_AGE_MS = 60_000
 
 
 class Reclaimer:
-    """A daemon thread; ``start`` it once per process, ``stop`` it on shutdown."""
+    """Daemon threads; ``start`` it once per process, ``stop`` it on shutdown."""
 
     def __init__(
-        self, queue: Queue, outbox: Outbox, tickets: Tickets, store: Store | None, base_models: Iterable[str]
+        self, queue: Queue, outbox: Outbox, tickets: Tickets, store: Store, base_models: Iterable[str]
     ) -> None:
         self._queue = queue
         self._outbox = outbox
@@ -34,48 +36,52 @@ class Reclaimer:
         self._store = store
         self._base_models = tuple(base_models)
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="reclaim", daemon=True)
+        timers = {"reclaim": (RECLAIM_S, self.reclaim), "sweep": (SWEEP_S, self.sweep)}
+        self._threads = [
+            threading.Thread(target=self._run, args=(name, *timer), name=name, daemon=True)
+            for name, timer in timers.items()
+        ]
 
     def start(self) -> None:
-        """Begin; the first round runs at once."""
-        self._thread.start()
+        """Begin; the first rounds run at once."""
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """End and wait for a round in progress."""
+        """End and wait a little for rounds in progress."""
         self._stopped.set()
-        self._thread.join(timeout=10)
+        for thread in self._threads:
+            thread.join(timeout=5)
 
-    def round(self) -> list[str]:
-        """One round; returns the jobs whose state it changed."""
-        changed = self._queue.reclaim()
-        for job in changed:
+    def reclaim(self) -> None:
+        """Return jobs, end jobs, ring."""
+        for job in self._queue.reclaim():
             log.info("reclaimed job %s", job)
         for base_model in self._base_models:
             if self._queue.depth(base_model):
                 self._tickets.ring_if_quiet(base_queue(base_model))
         if self._outbox.due(self._queue.server_time_ms()):
             self._tickets.ring_if_quiet(NOTIFY_QUEUE)
-        if self._store is not None:
-            self._sweep(self._store)
-        return changed
 
-    def _sweep(self, store: Store) -> None:
+    def sweep(self) -> None:
+        """Delete objects that no job will ever name."""
         orphans = self._queue.orphans(ORPHAN_AGE_MS)
         for key in orphans:
-            store.delete(key)
+            self._store.delete(key)
         if orphans:
             self._queue.orphans(ORPHAN_AGE_MS, forget=orphans)
 
-    def _run(self) -> None:
+    def _run(self, name: str, period_s: float, work: Callable[[], None]) -> None:
         while True:
             try:
-                if self._queue.try_reclaim_lock(round(PERIOD_S * 950)):
-                    self.round()
+                # A little less than the period, so that the next round's lock is free again.
+                if self._queue.try_timer(name, round(period_s * 950)):
+                    work()
             except QueueUnavailable:
-                log.debug("reclaim: the job server does not answer")
+                log.debug("%s: the job server does not answer", name)
             except HotslotError as error:
-                log.warning("reclaim: %s", error.message)
+                log.warning("%s: %s", name, error.message)
             except Exception:
-                log.exception("reclaim failed; it will run again")
-            if self._stopped.wait(PERIOD_S):
+                log.exception("%s failed; it will run again", name)
+            if self._stopped.wait(period_s):
                 return

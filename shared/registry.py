@@ -29,7 +29,7 @@ class Registry:
         self._redis = client
 
     def put(self, adapter: RegisteredAdapter) -> None:
-        """Register or replace. Queued jobs keep the bytes that they were admitted with."""
+        """Register or replace. Queued jobs keep the hash they were admitted with, and never run with other bytes."""
         with reached():
             self._redis.hset(keys.ADAPTERS(), adapter.name, adapter.model_dump_json())
 

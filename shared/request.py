@@ -46,7 +46,9 @@ class JobRequest(_Body):
 
     prompt: Annotated[str, StringConstraints(min_length=1, max_length=4000)]
     negative_prompt: Text | None = None
-    base_model: str | None = Field(default=None, description="May be left out where an adapter names it.")
+    base_model: Annotated[str, StringConstraints(max_length=64)] | None = Field(
+        default=None, description="May be left out where an adapter names it."
+    )
     adapters: list[AdapterRequest] = Field(default=[], max_length=4)
     width: int | None = Field(default=None, description="Pixels.")
     height: int | None = Field(default=None, description="Pixels.")
@@ -58,4 +60,6 @@ class JobRequest(_Body):
     priority: Priority = "normal"
     deadline_seconds: float | None = Field(default=None, gt=0, le=30 * 24 * 3600)
     webhook: WebhookRequest | None = None
-    metadata: dict[str, Annotated[str, StringConstraints(max_length=512)]] = Field(default={}, max_length=16)
+    metadata: dict[
+        Annotated[str, StringConstraints(max_length=64)], Annotated[str, StringConstraints(max_length=512)]
+    ] = Field(default={}, max_length=16)

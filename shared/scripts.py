@@ -27,6 +27,7 @@ NAMES = (
     "give_back",
     "abandon",
     "reclaim",
+    "report",
     "sweep",
     "outbox_take",
     "outbox_body",

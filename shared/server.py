@@ -17,8 +17,10 @@ from redis.retry import Retry
 from shared.errors import QueueUnavailable, ServerRefused
 from shared.settings import Settings
 
-# Errors that mean "not reached"; anything else redis-py raises is a bug of ours and must surface.
 _NOT_REACHED = (redis.ConnectionError, redis.TimeoutError, OSError)
+# A server that answers, but cannot take writes now; anything else redis-py raises is a bug of ours and must surface.
+_NOT_NOW = (redis.exceptions.OutOfMemoryError, redis.ReadOnlyError, redis.exceptions.MasterDownError)
+_NOT_NOW_CODES = ("BUSY", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN")
 
 
 def connect_api(settings: Settings) -> redis.Redis:
@@ -69,12 +71,21 @@ def members_of(client: redis.Redis, key: str, first: int = 0, last: int = -1) ->
 
 @contextmanager
 def reached() -> Iterator[None]:
-    """Turn "not reached" errors of redis-py into ``QueueUnavailable``; the address stays out of the message."""
+    """Turn errors that pass into ``QueueUnavailable``: the server is away, full, read-only or busy.
+
+    The address stays out of the message.
+    """
     try:
         yield
     except _NOT_REACHED as error:
         raise QueueUnavailable(
             "The job server (Redis or Valkey) does not answer; try again in a few seconds."
+        ) from error
+    except redis.ResponseError as error:
+        if not isinstance(error, _NOT_NOW) and not str(error).startswith(_NOT_NOW_CODES):
+            raise
+        raise QueueUnavailable(
+            "The job server (Redis or Valkey) takes no writes now (full, read-only or busy); try again soon."
         ) from error
 
 
@@ -83,8 +94,13 @@ def check_server(client: redis.Redis, settings: Settings) -> None:
 
     Reads ``INFO`` only, because managed servers forbid ``CONFIG``.
     """
-    with reached():
-        info = client.info("everything")
+    try:
+        with reached():
+            info = client.info("everything")
+    except QueueUnavailable as error:
+        if isinstance(error.__cause__, redis.AuthenticationError):
+            raise ServerRefused("The server refuses the user or password in HOTSLOT_REDIS_URL.") from error
+        raise
     if info.get("cluster_enabled"):
         raise ServerRefused("Redis Cluster is not supported; use one server, or a replica set with Sentinel.")
     if not settings.redis_require_durable:

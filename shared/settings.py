@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from difflib import get_close_matches
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from shared.errors import Misconfigured
+
+PREFIX = "HOTSLOT_"
 
 Network = IPv4Network | IPv6Network
 
@@ -16,7 +24,7 @@ Network = IPv4Network | IPv6Network
 class Settings(BaseSettings):
     """Settings of every process. Durations carry their unit in the name."""
 
-    model_config = SettingsConfigDict(env_prefix="HOTSLOT_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
     redis_require_durable: bool = True
@@ -50,8 +58,8 @@ class Settings(BaseSettings):
 
     webhook_secret: SecretStr | None = None
     """Standard Webhooks secret, ``whsec_`` and base64."""
-    webhook_allowed_networks: tuple[Network, ...] = ()
-    """Private networks that webhooks may reach all the same, in CIDR form."""
+    webhook_allowed_networks: Annotated[tuple[Network, ...], NoDecode] = ()
+    """Private networks that webhooks may reach all the same: CIDR, separated by commas."""
     webhook_timeout_s: float = 10.0
     webhook_max_attempts: int = 12
 
@@ -73,8 +81,47 @@ class Settings(BaseSettings):
         """Where the folder store keeps its objects."""
         return self.store_folder or self.data_folder / "images"
 
+    @field_validator("redis_url")
+    @classmethod
+    def _is_redis_url(cls, url: SecretStr) -> SecretStr:
+        # No message may repeat the URL: it can hold a password.
+        text = url.get_secret_value()
+        with suppress(ValueError):
+            if text.startswith(("redis://", "rediss://")) and urlsplit(text).port != 0:
+                return url
+        raise ValueError("write redis://HOST:PORT/DATABASE, or rediss:// for TLS")
+
+    @field_validator("webhook_allowed_networks", mode="before")
+    @classmethod
+    def _split_networks(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return tuple(ip_network(word.strip()) for word in value.split(",") if word.strip())
+        except ValueError:
+            raise ValueError("write networks as in 10.0.0.0/8,fd00::/8") from None
+
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The process's settings, read once."""
-    return Settings()
+    """The process's settings, read once; ``Misconfigured`` names each that is wrong, and never repeats its value."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise Misconfigured(" ".join(map(_fault, error.errors(include_input=False, include_url=False)))) from None
+
+
+def unknown_settings() -> dict[str, str]:
+    """Names in the environment that look like ours but are no setting, and a sentence about each."""
+    theirs = {name: name.upper().removeprefix(PREFIX).lower() for name in os.environ if name.upper().startswith(PREFIX)}
+    return {name: _strange(name, said) for name, said in sorted(theirs.items()) if said not in Settings.model_fields}
+
+
+def _strange(name: str, said: str) -> str:
+    close = get_close_matches(said, Settings.model_fields, n=1)
+    return f"{name} is no setting; " + (f"did you mean {PREFIX}{close[0].upper()}?" if close else "it has no effect.")
+
+
+def _fault(found: Any) -> str:
+    name, said = f"{PREFIX}{found['loc'][0]}".upper(), found["msg"].removeprefix("Value error, ")
+    return f"{name} is not valid: {said[:1].lower() + said[1:]}."

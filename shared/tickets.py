@@ -147,6 +147,8 @@ def _make_app(settings: Settings, *, publish_only: bool) -> Celery:
         # Cancels only late-acknowledged tasks, of which there are none; saves a warning at every reconnect.
         worker_cancel_long_running_tasks_on_connection_loss=True,
         worker_disable_prefetch=True,
+        # Nobody asks, and every worker that is killed would leave a binding behind.
+        worker_enable_remote_control=False,
         worker_hijack_root_logger=False,
         worker_prefetch_multiplier=1,
         # Longer than any model load; the default of 4 s kills a child that is still loading.

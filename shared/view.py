@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from shared.job import ImageRecord, Job, JobError, PinnedAdapter, Receipt, Status
-from shared.request import ImageFormat, Priority
+from shared.request import ImageFormat, Priority, TerminalEvent, WebhookRequest
 
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-03-01T12:00:00.250Z"])]
 """RFC 3339, UTC, with milliseconds."""
@@ -59,6 +60,13 @@ class ErrorView(_View):
     retryable: bool = Field(description="Whether the same request can succeed later.")
 
 
+class WebhookView(_View):
+    """Where the job's end is reported. A whole URL may hold what only its owner should know."""
+
+    origin: str = Field(description="Scheme, host and port.", examples=["https://example.com"])
+    events: list[TerminalEvent]
+
+
 class UrlsView(_View):
     """Where to go from here."""
 
@@ -85,6 +93,8 @@ class JobView(_View):
     num_images: int
     format: ImageFormat
     priority: Priority
+    deadline_seconds: float | None = Field(description="The job expires if it has not ended this long after it came.")
+    webhook: WebhookView | None
     metadata: dict[str, str] = Field(description="The caller's own words, returned as they came.")
     progress: ProgressView
     attempt: int = Field(description="How often a worker has claimed the job.")
@@ -121,6 +131,8 @@ def job_view(job: Job, public_url: str, position: int | None = None) -> JobView:
         num_images=spec.num_images,
         format=spec.format,
         priority=spec.priority,
+        deadline_seconds=spec.deadline_seconds,
+        webhook=_webhook(spec.webhook) if spec.webhook else None,
         metadata=spec.metadata,
         progress=ProgressView(step=job.step, steps=job.steps),
         attempt=job.attempt,
@@ -145,6 +157,11 @@ def moment(unix_ms: int) -> str:
 
 def _adapter(pinned: PinnedAdapter) -> AdapterView:
     return AdapterView(source=pinned.source, scale=pinned.scale, sha256=pinned.sha256, revision=pinned.revision)
+
+
+def _webhook(webhook: WebhookRequest) -> WebhookView:
+    parts = urlsplit(webhook.url)
+    return WebhookView(origin=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", events=webhook.events)
 
 
 def _image(image: ImageRecord, url: str) -> ImageView:

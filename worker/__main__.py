@@ -6,9 +6,11 @@ import argparse
 import logging
 import sys
 
-from shared.errors import SetupError
+from shared.errors import SetupError, UnknownBaseModel
 from shared.logs import configure_logging
-from shared.settings import settings
+from shared.settings import settings, unknown_settings
+
+log = logging.getLogger("worker")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,6 +21,8 @@ def main(arguments: list[str] | None = None) -> int:
     role.add_argument("--notify", action="store_true", help="deliver webhooks")
     chosen = parser.parse_args(arguments)
     configure_logging()
+    for sentence in unknown_settings().values():
+        log.warning("%s", sentence)
     try:
         if chosen.notify:
             from worker.run_notifier import run_notifier
@@ -27,9 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
         from worker.run_worker import run_worker
 
         return run_worker(settings(), chosen.base_model)
-    except SetupError as error:
-        logging.getLogger("worker").error("%s", error.message)
-        return error.exit_status
+    except (SetupError, UnknownBaseModel) as error:
+        log.error("%s", error.message)
+        return SetupError.exit_status
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
+from collections.abc import Mapping
 from functools import partial
 
 from shared.catalogue import BaseModelEntry
-from shared.errors import HotslotError, SetupError, Unavailable
-from shared.job import Job
+from shared.errors import SetupError, Unavailable
 from shared.presence import Presence
 from shared.queue import Queue
 from shared.registry import Registry
@@ -17,6 +18,7 @@ from shared.server import connect_worker
 from shared.settings import Settings
 from shared.storage import open_store
 from shared.tickets import Tickets, base_queue
+from worker.beat import Beat
 from worker.choose import Limits
 from worker.flags import Flags
 from worker.path import Desk, serve_one
@@ -27,13 +29,24 @@ from worker.upload import Uploads
 log = logging.getLogger(__name__)
 
 REGISTER_BUDGET_S = 3600.0
+MOST_FAULTS = 3
+"""After so many jobs in a row that failed through no fault of their own, the device itself may be poisoned."""
 
 
 class Child:
     """Made in the parent; ``start``, ``ticket`` and ``stop`` run in the child."""
 
-    def __init__(self, name: str, entry: BaseModelEntry, settings: Settings, flags: Flags, spool: Spool) -> None:
+    def __init__(
+        self,
+        name: str,
+        entry: BaseModelEntry,
+        settings: Settings,
+        flags: Flags,
+        spool: Spool,
+        identity: Mapping[str, object],
+    ) -> None:
         self._name = name
+        self._identity = identity
         self._entry = entry
         self._settings = settings
         self._flags = flags
@@ -42,6 +55,8 @@ class Child:
 
     def start(self) -> None:
         """Load and warm the model, resume uploads, say that tickets may come. Ends the process if it cannot."""
+        # The parent passes a shutdown on through a flag; a signal to the whole group must not end a job midway.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         try:
             self._start()
         except SetupError as error:
@@ -56,18 +71,22 @@ class Child:
         if self._desk is None or self._flags.stop_at_s:
             return
         try:
-            job = serve_one(self._desk, self._busy)
+            job = serve_one(self._desk, lambda job: self._beat.say(state="busy", job=job.id))
             if job is not None:
-                self._report_idle()
+                self._beat.say(state="idle", job="", **self._account(self._desk))
             if self._desk.queue.depth(self._entry.name):
                 self._tickets.ring_if_quiet(base_queue(self._entry.name))
         except Unavailable as error:
             log.warning("%s", error.message)
+        if self._desk.faults >= MOST_FAULTS:
+            log.error("%d jobs in a row failed here through no fault of their own; starting afresh", MOST_FAULTS)
+            os._exit(1)
 
     def stop(self) -> None:
         """Join what is being uploaded."""
         if self._desk is not None:
-            self._desk.uploads.close(self._settings.stop_grace_s)
+            self._desk.uploads.close(max(1.0, self._flags.stop_at_s - time.monotonic()))
+            self._beat.stop()
 
     def _start(self) -> None:
         # Here, because torch must not be imported in the parent.
@@ -83,10 +102,16 @@ class Child:
 
         client = connect_worker(self._settings)
         queue = Queue(client, self._settings)
-        self._presence = Presence(client)
         self._tickets = Tickets(self._settings)
         store = open_store(self._settings)
-        uploads = Uploads(queue, store, self._spool, self._settings.upload_budget_s, self._tickets.ring_notifier)
+        uploads = Uploads(
+            queue,
+            store,
+            self._spool,
+            self._settings.upload_budget_s,
+            self._tickets.ring_notifier,
+            lambda: self._flags.stop_at_s,
+        )
         for spooled in self._spool.pending():
             log.info("resuming the upload of job %s", spooled.job_id)
             uploads.add(spooled)
@@ -97,6 +122,7 @@ class Child:
         settings = self._settings
         self._desk = Desk(
             name=self._name,
+            holder=holder_of(self._name, os.getpid()),
             entry=self._entry,
             queue=queue,
             engine=engine,
@@ -108,31 +134,39 @@ class Child:
             adapter_folder=settings.adapter_folder,
             stop_at_s=lambda: self._flags.stop_at_s,
         )
-        self._report(state="idle", recipe=engine.recipe, base_revision=engine.base_revision, load_ms=load_ms, job="")
+        self._beat = Beat(
+            Presence(client),
+            self._name,
+            lambda: bool(self._flags.stop_at_s),
+            {
+                **self._identity,
+                "state": "idle",
+                "job": "",
+                "recipe": engine.recipe,
+                "base_revision": engine.base_revision,
+                "load_ms": load_ms,
+                **self._account(self._desk),
+            },
+        )
+        self._beat.start()
         self._flags.ready_pid = os.getpid()
+        self._beat.say()
         self._tickets.ring_if_quiet(base_queue(self._entry.name))
 
     def _fail(self, status: int) -> None:
         self._flags.exit_status = status
         os._exit(status)
 
-    def _busy(self, job: Job) -> None:
-        self._report(state="busy", job=job.id)
+    @staticmethod
+    def _account(desk: Desk) -> dict[str, object]:
+        return {
+            "resident": desk.resident_sources,
+            "resident_group": desk.resident,
+            "swaps": desk.swaps,
+            "jobs": desk.jobs,
+        }
 
-    def _report_idle(self) -> None:
-        desk = self._desk
-        if desk is not None:
-            self._report(
-                state="idle",
-                job="",
-                resident=desk.resident_sources,
-                resident_group=desk.resident,
-                swaps=desk.swaps,
-                jobs=desk.jobs,
-            )
 
-    def _report(self, **fields: object) -> None:
-        try:
-            self._presence.report(self._name, round(time.time() * 1000), base_model=self._entry.name, **fields)
-        except HotslotError as error:
-            log.debug("presence was not reported: %s", error.message)
+def holder_of(worker: str, child_pid: int) -> str:
+    """Name under which one child of a worker holds jobs."""
+    return f"{worker}#{child_pid}"

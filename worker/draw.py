@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,9 @@ import torch
 from shared.catalogue import Sampling
 from shared.errors import GenerationFailed
 from worker.engine_types import Drawing, DrawnImage
-from worker.libraries import FluxPipeline, hushed
+from worker.libraries import FluxPipeline
+
+log = logging.getLogger(__name__)
 
 OnStep = Callable[[int, int], None]
 
@@ -27,7 +30,7 @@ def draw(pipeline: FluxPipeline, drawing: Drawing, on_step: OnStep, sampling: Sa
     timings_ms: dict[str, float] = {}
     steps = _Steps(on_step, drawing.steps)
     try:
-        with torch.no_grad(), hushed():
+        with torch.no_grad():
             with _timed(timings_ms, "encode_prompt"):
                 embeddings, pooled, _ = pipeline.encode_prompt(
                     drawing.prompt, max_sequence_length=sampling.max_prompt_tokens
@@ -39,7 +42,9 @@ def draw(pipeline: FluxPipeline, drawing: Drawing, on_step: OnStep, sampling: Sa
     except (RuntimeError, ValueError) as error:
         if error is steps.raised:
             raise
-        raise GenerationFailed(f"The pipeline failed: {type(error).__name__}: {error}") from error
+        # A library's own words can name paths of this machine, so they go to the log alone.
+        log.warning("the pipeline failed", exc_info=True)
+        raise GenerationFailed(f"The pipeline failed on this job ({type(error).__name__}); try it again.") from error
     return DrawnImage(pixels, drawing.seed, timings_ms, tuple(_warnings(pipeline, drawing, sampling)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typing import Literal, Self
 
 from shared.errors import QueueUnavailable
 from shared.queue import Held, Queue
+
+log = logging.getLogger(__name__)
 
 Why = Literal["lost", "cancelled", "expired", "handed_back"]
 
@@ -87,3 +90,5 @@ class Lease:
                 self._held = self._queue.renew(self._job_id, self._attempt)
             except QueueUnavailable:
                 continue
+            except Exception:
+                log.exception("the lease of job %s was not renewed; the next try is soon", self._job_id)

@@ -6,16 +6,18 @@ Upload, finish and notify go on in the background (``worker.upload``), so that t
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from shared import adapter_files
 from shared.catalogue import BaseModelEntry
-from shared.errors import GenerationFailed, HotslotError, QueueUnavailable, UnknownAdapter
+from shared.errors import GenerationFailed, HotslotError, QueueUnavailable, UnknownAdapter, WorkerError
 from shared.job import AppliedAdapterRecord, Job, JobError, PinnedAdapter, Receipt
 from shared.queue import Queue
 from worker.choose import Limits, choose
@@ -32,6 +34,7 @@ PREPARE_BUDGET_S = 120.0
 STEP_BUDGET_S = 120.0
 SETTLE_BUDGET_S = 60.0
 NO_ADAPTERS = "none"
+T = TypeVar("T")
 
 
 @dataclass
@@ -39,6 +42,8 @@ class Desk:
     """All that a worker has at hand, and what it remembers from job to job."""
 
     name: str
+    holder: str
+    """This very process: what a dead child held is told from what its successor holds."""
     entry: BaseModelEntry
     queue: Queue
     engine: Engine
@@ -50,13 +55,13 @@ class Desk:
     adapter_folder: Path | None
     stop_at_s: Callable[[], float]
     resident: str = NO_ADAPTERS
-    resident_sources: str = ""
+    resident_sources: tuple[str, ...] = ()
     """The adapters in the slot as they were asked for, for people."""
     streak: int = 0
     swaps: int = 0
     jobs: int = 0
-    doubtful: bool = False
-    """A claim's answer was lost, so the server may think that this worker holds a job."""
+    faults: int = 0
+    """Jobs in a row that failed through no fault of their own."""
 
 
 def serve_one(desk: Desk, on_claim: Callable[[Job], None]) -> Job | None:
@@ -93,27 +98,23 @@ def serve_one(desk: Desk, on_claim: Callable[[Job], None]) -> Job | None:
         leave(desk, job, why)
     elif error is not None:
         fail(desk, job, error)
+    desk.faults = desk.faults + 1 if isinstance(error, WorkerError) else 0
     desk.jobs += 1
     return job
 
 
 def take(desk: Desk) -> Job | None:
     """Choose and claim. Tries again when another worker was faster."""
-    if desk.doubtful:
-        known = [spooled.job_id for spooled in desk.spool.pending()]
-        desk.queue.abandon(desk.name, keep=known, counted=False)
-        desk.doubtful = False
-    limits = desk.limits
+    limits, token = desk.limits, secrets.token_hex(16)
     for _ in range(CLAIM_TRIES):
         groups = desk.queue.waiting_groups(desk.entry.name, desk.resident)
         choice = choose(groups, desk.resident, desk.streak, limits)
         if choice is None:
             return None
-        desk.doubtful = True
-        claimed = desk.queue.claim(desk.entry.name, choice.group, desk.name)
-        desk.doubtful = False
+        claim = partial(desk.queue.claim, desk.entry.name, choice.group, desk.name, holder=desk.holder, token=token)
+        # Patiently, because a try whose answer was lost has claimed a job, which only its token gives back.
+        claimed = settle(desk, claim)
         if isinstance(claimed, Job):
-            desk.streak = desk.streak + 1 if choice.group == desk.resident else 1
             log.info("job %s attempt %d claimed (%s)", claimed.id, claimed.attempt, choice.reason)
             return claimed
         if claimed == "bound":
@@ -151,9 +152,10 @@ def swap(desk: Desk, job: Job, prepared: object) -> SwapReport:
         report = desk.engine.swap(prepared)
     except Exception:
         # Whatever the slot holds now, no waiting group may count on it.
-        desk.resident, desk.resident_sources = "unknown", ""
+        desk.resident, desk.resident_sources = "unknown", ()
         raise
-    desk.resident_sources = " + ".join(one.source for one in report.applied)
+    desk.resident_sources = tuple(one.source for one in report.applied)
+    desk.streak = desk.streak + 1 if job.group == desk.resident else 1
     if job.group != desk.resident:
         desk.resident = job.group
         desk.swaps += 1
@@ -240,18 +242,21 @@ def leave(desk: Desk, job: Job, why: Why) -> None:
     """End or hand back a job that must not go on here."""
     log.info("job %s attempt %d left at a step (%s)", job.id, job.attempt, why)
     if why == "handed_back":
-        settle(partial(desk.queue.give_back, job.id, job.attempt))
+        settle(desk, partial(desk.queue.give_back, job.id, job.attempt))
     elif why != "lost":
-        settle(partial(desk.queue.stop, job.id, job.attempt, why))
+        settle(desk, partial(desk.queue.stop, job.id, job.attempt, why))
 
 
 def fail(desk: Desk, job: Job, error: HotslotError) -> None:
     """End a job with the error's code and sentence."""
     log.info("job %s attempt %d failed: %s", job.id, job.attempt, error.code)
     failure = JobError(code=error.code, message=error.message, retryable=error.retryable)
-    settle(partial(desk.queue.fail, job.id, job.attempt, failure, job.warnings))
+    settle(desk, partial(desk.queue.fail, job.id, job.attempt, failure, job.warnings))
 
 
-def settle(call: Callable[[], object]) -> None:
-    """Write a job's end, patiently; if the server stays away the lease runs out and the job is run again."""
-    persist(call, time.monotonic() + SETTLE_BUDGET_S)
+def settle(desk: Desk, call: Callable[[], T]) -> T:
+    """A call that changes a job's state, tried patiently unless this process must end.
+
+    If the server stays away the lease runs out, and the job is run again.
+    """
+    return persist(call, time.monotonic() + SETTLE_BUDGET_S, lambda: 0 < desk.stop_at_s() < time.monotonic())

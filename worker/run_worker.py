@@ -34,8 +34,15 @@ def run_worker(settings: Settings, base_model: str) -> int:
     flags = Flags()
     spool = Spool(settings.data_folder / "spool", name)
     spool.own()
-    child = Child(name, entry, settings, flags, spool)
-    steward = Steward(name, base_model, VERSION, settings, flags, spool)
+    identity = {
+        "base_model": base_model,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "version": VERSION,
+        "started_ms": round(time.time() * 1000),
+    }
+    child = Child(name, entry, settings, flags, spool, identity)
+    steward = Steward(name, identity, settings, flags, spool)
     reclaimer = make_reclaimer(settings, list(catalogue.base_models))
 
     def on_stopping() -> None:

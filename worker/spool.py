@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from shared.errors import Misconfigured
 from shared.job import Receipt
 from shared.request import ImageFormat
 
@@ -63,15 +64,16 @@ class Spool:
     def own(self) -> None:
         """Lock the folder for this process's life and remove folders of workers that are gone."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _try_lock(self._folder)
-        for other in self._root.iterdir():
-            if other == self._folder or not other.is_dir():
-                continue
-            lock = _try_lock(other)
-            if lock is not None:
-                log.info("removing the spool of %s, which is gone", other.name)
-                shutil.rmtree(other, ignore_errors=True)
-                os.close(lock)
+        # One worker at a time, or one could take another's new folder, not locked yet, for an abandoned one.
+        with (self._root / ".lock").open("a") as door:
+            fcntl.flock(door, fcntl.LOCK_EX)
+            self._folder.mkdir(exist_ok=True)
+            self._lock = _try_lock(self._folder)
+            if self._lock is None:
+                raise Misconfigured(f"Another worker uses the spool folder {self._folder}; give this one another.")
+            for other in self._root.iterdir():
+                if other != self._folder and other.is_dir():
+                    _remove_if_abandoned(other)
 
     def put(self, spooled: Spooled, pixels: Sequence[bytes]) -> None:
         """Write the images, then the manifest; a crash in between leaves nothing that counts."""
@@ -90,9 +92,8 @@ class Spool:
 
     def pending(self) -> list[Spooled]:
         """Every job that waits for its upload, oldest first."""
-        manifests = self._folder.glob("*/manifest.json")
-        found = [Spooled.model_validate_json(text) for path in manifests if (text := _read(path))]
-        return sorted(found, key=lambda spooled: spooled.spooled_at_s)
+        found = (_read(path) for path in self._folder.glob("*/manifest.json"))
+        return sorted((one for one in found if one is not None), key=lambda spooled: spooled.spooled_at_s)
 
     def remove(self, spooled: Spooled) -> None:
         """Forget a job."""
@@ -103,12 +104,24 @@ class Spool:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _read(path: Path) -> str:
-    """The file's text, or nothing when the job was removed meanwhile."""
+def _read(path: Path) -> Spooled | None:
+    """The manifest; None when the job was removed meanwhile, or by another version and for nobody to read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return Spooled.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return ""
+        return None
+    except ValueError:
+        log.warning("removing %s, whose manifest cannot be read", path.parent.name)
+        shutil.rmtree(path.parent, ignore_errors=True)
+        return None
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    lock = _try_lock(folder)
+    if lock is not None:
+        log.info("removing the spool of %s, which is gone", folder.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
 def _try_lock(folder: Path) -> int | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shared.errors import Unavailable
@@ -15,12 +15,15 @@ from shared.presence import BEAT_MS, Presence
 from shared.queue import Queue
 from shared.server import connect_worker
 from shared.settings import Settings
+from worker.child import holder_of
 from worker.flags import Flags
 from worker.spool import Spool
 
 log = logging.getLogger(__name__)
 
 ROUND_S = 0.5
+KILL_AFTER_S = 10.0
+"""How long after the end of its grace a child that was told to stop may still be there."""
 
 
 def child_lives(pid: int) -> bool:
@@ -33,36 +36,40 @@ def child_lives(pid: int) -> bool:
 
 @dataclass
 class Steward:
-    """Beats for the worker, renews leases of spooled jobs, returns the jobs of a child that died."""
+    """Speaks for a worker without a loaded child, renews leases of spooled jobs, returns the jobs of a dead child.
+
+    ``identity``: what the worker's beat always says.
+    """
 
     name: str
-    base_model: str
-    version: str
+    identity: Mapping[str, object]
     settings: Settings
     flags: Flags
     spool: Spool
     _stopped: threading.Event = field(default_factory=threading.Event)
     _last_beat_s: float = 0.0
     _last_renewal_s: float = 0.0
-    _bereaved: bool = False
+    _bereaved_of: int = 0
+    _last_child: int = 0
 
     def start(self) -> None:
         """Begin in a daemon thread."""
         client = connect_worker(self.settings)
         self._queue = Queue(client, self.settings)
         self._presence = Presence(client)
-        self._started_ms = round(time.time() * 1000)
         self._thread = threading.Thread(target=self._run, name="steward", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End; the worker disappears from the list."""
+        """End: what the child still held goes back free of charge, and the worker disappears from the list."""
         self._stopped.set()
         self._thread.join(timeout=10)
         try:
+            if self._last_child:
+                self._queue.abandon(holder_of(self.name, self._last_child), keep=[], counted=False)
             self._presence.leave(self.name)
         except Unavailable:
-            log.debug("the worker's entry will run out")
+            log.warning("the job server does not answer; what this worker held runs out")
 
     def ready(self) -> bool:
         """Whether tickets may be taken: a child is loaded and lives, and no shutdown was asked for."""
@@ -83,39 +90,33 @@ class Steward:
             os.kill(os.getpid(), signal.SIGTERM)
             self._stopped.set()
             return
-        pid = self.flags.ready_pid
-        if pid and not child_lives(pid) and not self.flags.stop_at_s:
-            self.flags.ready_pid = 0
-            self._bereaved = True
-        if self._bereaved:
-            kept = [spooled.job_id for spooled in self.spool.pending()]
-            for job in self._queue.abandon(self.name, keep=kept, counted=True):
-                log.warning("job %s returned: the child died with it", job)
-            self._bereaved = False
+        self._watch_child()
         now_s = time.monotonic()
         if now_s - self._last_renewal_s >= self.settings.lease_ms / 4000:
             self._last_renewal_s = now_s
             self._renew_spooled()
-        if now_s - self._last_beat_s >= BEAT_MS / 1000:
+        if not self.flags.ready_pid and now_s - self._last_beat_s >= BEAT_MS / 1000:
             self._last_beat_s = now_s
-            self._beat()
+            self._presence.report(self.name, **self.identity, state="stopping" if self.flags.stop_at_s else "starting")
+
+    def _watch_child(self) -> None:
+        pid, stop_at_s = self.flags.ready_pid, self.flags.stop_at_s
+        if pid:
+            self._last_child = pid
+            if stop_at_s and time.monotonic() > stop_at_s + KILL_AFTER_S and child_lives(pid):
+                log.warning("the child did not leave its job in time and is killed")
+                os.kill(pid, signal.SIGKILL)
+            elif not stop_at_s and not child_lives(pid):
+                self.flags.ready_pid = 0
+                self._bereaved_of = pid
+        if self._bereaved_of:
+            kept = [spooled.job_id for spooled in self.spool.pending()]
+            for job in self._queue.abandon(holder_of(self.name, self._bereaved_of), keep=kept, counted=True):
+                log.warning("job %s returned: the child died with it", job)
+            self._bereaved_of = 0
 
     def _renew_spooled(self) -> None:
         oldest_s = time.time() - 2 * self.settings.upload_budget_s
         for spooled in self.spool.pending():
             if spooled.spooled_at_s > oldest_s:
                 self._queue.renew(spooled.job_id, spooled.attempt)
-
-    def _beat(self) -> None:
-        fields: dict[str, object] = {
-            "base_model": self.base_model,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "version": self.version,
-            "started_ms": self._started_ms,
-        }
-        if self.flags.stop_at_s:
-            fields["state"] = "stopping"
-        elif not self.flags.ready_pid:
-            fields["state"] = "starting"
-        self._presence.report(self.name, round(time.time() * 1000), **fields)

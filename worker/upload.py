@@ -17,12 +17,14 @@ from shared.job import ImageRecord, JobError, Result
 from shared.queue import Held, Queue
 from shared.storage import Store
 from worker.encode import CONTENT_TYPES, EXTENSIONS, encode
+from worker.lease import Interrupted
 from worker.persist import persist
 from worker.spool import Spool, Spooled
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+ROOM_GLANCE_S = 0.2
 MOST_PENDING = 4
 """With more jobs than this waiting for the store, drawing waits too: the disk is no queue."""
 
@@ -36,21 +38,40 @@ class Encoded:
 
 
 class Uploads:
-    """A background thread that carries spooled jobs to the store. ``on_end`` is called after each job's end."""
+    """A background thread that carries spooled jobs to the store, each within ``budget_s`` of its spooling.
 
-    def __init__(self, queue: Queue, store: Store, spool: Spool, budget_s: float, on_end: Callable[[], None]) -> None:
+    ``on_end`` is called after each job's end; ``stop_at_s`` tells the monotonic time by which this process must end,
+    or 0.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        store: Store,
+        spool: Spool,
+        budget_s: float,
+        on_end: Callable[[], None],
+        stop_at_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._queue = queue
         self._store = store
         self._spool = spool
         self._budget_s = budget_s
         self._on_end = on_end
+        self._stop_at_s = stop_at_s
         self._room = threading.Semaphore(MOST_PENDING)
         self._closing = threading.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upload")
 
     def add(self, spooled: Spooled) -> None:
-        """Carry this job in the background; waits while too many are under way."""
-        self._room.acquire()
+        """Carry this job in the background; waits while too many are under way.
+
+        Raises Interrupted when the process must end before there is room; the job is then not spooled any more.
+        """
+        while not self._room.acquire(timeout=ROOM_GLANCE_S):
+            if self._stop_at_s():
+                self._spool.remove(spooled)
+                raise Interrupted("handed_back")
         self._thread.submit(self._carry, spooled).add_done_callback(lambda _: self._room.release())
 
     def close(self, timeout_s: float) -> None:
@@ -69,11 +90,12 @@ class Uploads:
             self._spool.remove(spooled)
 
     def _carry(self, spooled: Spooled) -> None:
-        until_s = time.monotonic() + self._budget_s
+        until_s = time.monotonic() + max(0.0, spooled.spooled_at_s + self._budget_s - time.time())
         try:
             self._deliver(spooled, until_s)
         except Unavailable as error:
-            if self._closing.is_set():
+            if self._must_leave():
+                # `close` hands it back.
                 return
             self._give_up(spooled, error)
         except Exception as error:
@@ -116,11 +138,14 @@ class Uploads:
                 partial(self._queue.fail, spooled.job_id, spooled.attempt, failure, spooled.warnings),
                 time.monotonic() + self._budget_s,
             )
-        except Unavailable:
-            log.warning("job %s could not be ended; its lease will run out", spooled.job_id)
+        except Exception:
+            log.exception("job %s could not be ended; its lease will run out", spooled.job_id)
+
+    def _must_leave(self) -> bool:
+        return self._closing.is_set() or 0 < self._stop_at_s() < time.monotonic()
 
     def _try(self, call: Callable[[], T], until_s: float) -> T:
-        return persist(call, until_s, self._closing.is_set)
+        return persist(call, until_s, self._must_leave)
 
 
 def encode_all(spool: Spool, spooled: Spooled) -> Encoded:

@@ -1,11 +1,11 @@
--- Take from a worker every job but those in `keep`. -> {job, ...}
--- `counted`: the worker's child died with them; otherwise they go back free of charge (a claim whose answer was lost).
+-- Take from a holder (one child of one worker) every job but those in `keep`. -> {job, ...}
+-- `counted`: it died with them; otherwise they go back free of charge.
 local now = now_ms()
 local keep = {}
 for _, job in ipairs(a.keep) do keep[job] = true end
 local taken = {}
 for _, job in ipairs(redis.call('ZRANGE', k_leases(), 0, -1)) do
-  if not keep[job] and redis.call('HGET', k_job(job), 'worker') == a.worker then
+  if not keep[job] and redis.call('HGET', k_job(job), 'holder') == a.holder then
     taken[#taken + 1] = job
     if a.counted then
       lose(job, now, a.max_losses, a.lost_error)

@@ -1,13 +1,25 @@
 -- Give the head of a group to a worker. -> {'claimed', field, value, ...} | {'empty'} | {'bound'}
 -- 'bound': the oldest waiting job has been overtaken as often as allowed, so only its group may be served.
+-- Safe to send twice: the same token gets the same job again, as long as it still holds it.
+local function answer(job)
+  local claimed = redis.call('HGETALL', k_job(job))
+  table.insert(claimed, 1, 'claimed')
+  return claimed
+end
+
 local now = now_ms()
-local oldest = redis.call('ZRANGE', k_waiting(a.base_model), 0, 0, 'WITHSCORES')
-if not oldest[1] then return {'empty'} end
-if overtaken(a.base_model, oldest[2]) >= a.overtake_max
-   and redis.call('HGET', k_job(oldest[1]), 'group') ~= a.group then
-  return {'bound'}
+local before = redis.call('GET', k_claim(a.token))
+if before then
+  local job, attempt = string.match(before, '^(.*):(%d+)$')
+  if held(job, tonumber(attempt)) ~= 'lost' then return answer(job) end
 end
 while true do
+  local oldest = redis.call('ZRANGE', k_waiting(a.base_model), 0, 0, 'WITHSCORES')
+  if not oldest[1] then return {'empty'} end
+  if overtaken(a.base_model, oldest[2]) >= a.overtake_max
+     and redis.call('HGET', k_job(oldest[1]), 'group') ~= a.group then
+    return {'bound'}
+  end
   local head = redis.call('ZRANGE', k_group(a.base_model, a.group), 0, 0, 'WITHSCORES')
   local job, rank_ms = head[1], head[2]
   if not job then return {'empty'} end
@@ -22,15 +34,14 @@ while true do
     redis.call('HINCRBY', k_stats(a.base_model), 'claims', 1)
     move(job, 'running')
     local attempt = redis.call('HINCRBY', k_job(job), 'attempt', 1)
+    redis.call('SET', k_claim(a.token), job .. ':' .. attempt, 'PX', 600000)
     redis.call('ZADD', k_claims(a.base_model), rank_ms, job .. ':' .. attempt)
     dequeue(a.base_model, a.group, job)
-    redis.call('HSET', k_job(job), 'worker', a.worker)
+    redis.call('HSET', k_job(job), 'worker', a.worker, 'holder', a.holder)
     redis.call('HSETNX', k_job(job), 'started_ms', text(now))
     redis.call('HSET', k_job(job), 'claimed_ms', text(now))
     redis.call('ZADD', k_leases(), text(now + a.lease_ms), job)
     emit(job, 'running', {attempt = attempt, worker = a.worker})
-    local claimed = redis.call('HGETALL', k_job(job))
-    table.insert(claimed, 1, 'claimed')
-    return claimed
+    return answer(job)
   end
 end

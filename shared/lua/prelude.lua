@@ -46,7 +46,7 @@ local function enqueue(base, group, job, rank_ms)
   refresh_head(base, group)
 end
 
--- Claims of later rank than every waiting job's can no longer count as overtaking anyone.
+-- Claims that rank no later than the oldest waiting job can no longer count as overtaking anyone.
 local function prune_claims(base)
   local oldest = redis.call('ZRANGE', k_waiting(base), 0, 0, 'WITHSCORES')
   if oldest[1] then
@@ -118,7 +118,7 @@ local function requeue(job, why)
   local fields = redis.call('HMGET', k_job(job), 'base_model', 'group', 'rank_ms')
   move(job, 'queued')
   redis.call('ZREM', k_leases(), job)
-  redis.call('HSET', k_job(job), 'step', 0, 'worker', '')
+  redis.call('HSET', k_job(job), 'step', 0, 'worker', '', 'holder', '')
   enqueue(fields[1], fields[2], job, fields[3])
   emit(job, 'queued', {reason = why})
 end

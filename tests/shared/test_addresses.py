@@ -123,6 +123,7 @@ def test_inside_is_refused(url: str) -> None:
     with pytest.raises(AddressRefused) as caught:
         check_url(url, [], field="webhook.url")
     assert caught.value.field == "webhook.url"
+    assert caught.value.message.startswith("webhook.url: ")
 
 
 @pytest.mark.parametrize("url", MALFORMED)

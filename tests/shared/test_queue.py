@@ -215,6 +215,52 @@ def test_snapshot_and_the_bound(queue: Queue) -> None:
     assert queue.stats(BASE)["overtaken_max"] == 3
 
 
+def test_the_bound_holds_behind_a_job_that_has_just_expired(queue: Queue, client: redis.Redis) -> None:
+    slow = put(queue, "slow")
+    fast = [put(queue, "fast") for _ in range(5)]
+    for job_id in fast[:2]:
+        take(queue, job_id)
+    late = put(queue, "late", deadline_seconds=3600)
+    behind = put(queue, "late")
+    client.zadd(keys.DEADLINES(), {late: 1})
+    take(queue, fast[2])
+    client.zadd(keys.DEADLINES(), {late: 1})
+    assert queue.claim(BASE, queue.get(behind).group, "w1") == "bound"
+    take(queue, slow)
+    take(queue, behind)
+    assert queue.get(late).status is Status.EXPIRED
+
+
+def test_a_claim_sent_twice_is_one_claim(queue: Queue) -> None:
+    first, second = put(queue, "ink"), put(queue, "ink")
+    group = queue.get(first).group
+    claims = [queue.claim(BASE, group, "w1", token="t") for _ in range(3)]
+    assert [(job.id, job.attempt) for job in claims if isinstance(job, Job)] == [(first, 1)] * 3
+    assert queue.get(second).status is Status.QUEUED
+    queue.give_back(first, 1)
+    again = queue.claim(BASE, group, "w1", token="t")
+    assert isinstance(again, Job)
+    assert (again.id, again.attempt) == (first, 2)
+
+
+def test_a_dead_child_is_told_from_its_successor(queue: Queue) -> None:
+    old, new = put(queue, "ink"), put(queue, "ink")
+    group = queue.get(old).group
+    for holder in ("w1#1", "w1#2"):
+        queue.claim(BASE, group, "w1", holder=holder)
+    assert queue.abandon("w1#1", keep=[], counted=True) == [old]
+    assert queue.get(new).status is Status.RUNNING
+
+
+def test_a_record_that_cannot_be_read_ends_its_job_only(queue: Queue, client: redis.Redis) -> None:
+    broken, good = put(queue, "ink"), put(queue, "ink")
+    client.hset(keys.JOB(broken), "spec", "{}")
+    group = queue.get(good).group
+    assert queue.claim(BASE, group, "w1") == "empty"
+    assert client.hget(keys.JOB(broken), "status") == "failed"
+    take(queue, good)
+
+
 def test_priority_is_a_head_start(queue: Queue) -> None:
     low, normal, high = (put(queue, "ink", priority=priority) for priority in ("low", "normal", "high"))
     group = queue.get(low).group
@@ -241,11 +287,40 @@ def test_newest_first_in_pages(queue: Queue) -> None:
     made = [put(queue, "ink") for _ in range(5)]
     take(queue, made[0])
     both = (Status.QUEUED, Status.RUNNING)
-    page = queue.newest(both, 3)
+    page, last = queue.newest(both, 3)
     assert [job.id for job in page] == made[:1:-1]
-    rest = queue.newest(both, 3, before=(page[-1].created_ms, page[-1].id))
+    assert last == (page[-1].created_ms, page[-1].id)
+    rest, end = queue.newest(both, 3, before=last)
     assert [job.id for job in rest] == [made[1], made[0]]
-    assert [job.id for job in queue.newest([Status.RUNNING], 3)] == [made[0]]
+    assert end is None
+    assert [job.id for job in queue.newest([Status.RUNNING], 3)[0]] == [made[0]]
+
+
+def test_a_record_that_vanished_does_not_end_the_list(queue: Queue, client: redis.Redis) -> None:
+    made = [put(queue, "ink") for _ in range(5)]
+    client.delete(keys.JOB(made[2]))
+    page, last = queue.newest([Status.QUEUED], 3)
+    assert [job.id for job in page] == [made[4], made[3]]
+    rest, end = queue.newest([Status.QUEUED], 3, before=last)
+    assert [job.id for job in rest] == [made[1], made[0]]
+    assert end is None
+
+
+def test_a_job_that_moves_while_the_list_is_read_is_found_once(
+    queue: Queue, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = put(queue)
+    execute = client.execute_command
+
+    def moving(*arguments: object, **options: object) -> object:
+        answer = execute(*arguments, **options)
+        if arguments[1:2] == (keys.INDEX(Status.QUEUED),):
+            monkeypatch.undo()
+            take(queue, job_id)
+        return answer
+
+    monkeypatch.setattr(client, "execute_command", moving)
+    assert [job.id for job in queue.newest([Status.QUEUED, Status.RUNNING], 3)[0]] == [job_id]
 
 
 def test_objects_of_a_lost_attempt_are_orphans(queue: Queue) -> None:

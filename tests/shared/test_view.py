@@ -8,6 +8,7 @@ import pytest
 
 from shared.job import AppliedAdapterRecord, Job, JobError, Status
 from shared.payload import render
+from shared.request import WebhookRequest
 from shared.view import JobView, job_view, moment
 from tests.shared.jobs import result, spec
 
@@ -82,6 +83,16 @@ def test_nothing_internal_is_shown() -> None:
     text = job_view(succeeded(), "http://api.example").model_dump_json()
     assert "builtin:a" not in text
     assert "jobs/J1/2/0.png" not in text
+
+
+def test_of_a_webhook_only_its_origin_is_shown() -> None:
+    webhook = WebhookRequest(url="https://me:s3cret@example.com:8443/s3cret?token=s3cret", events=["job.failed"])
+    job = record(Status.QUEUED)
+    job = job.model_copy(update={"spec": job.spec.model_copy(update={"webhook": webhook})})
+    view = job_view(job, "http://api.example")
+    assert view.webhook is not None
+    assert (view.webhook.origin, view.webhook.events) == ("https://example.com:8443", ["job.failed"])
+    assert "s3cret" not in view.model_dump_json()
 
 
 def test_moments() -> None:

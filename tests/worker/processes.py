@@ -46,8 +46,8 @@ class WorkerProcess:
         return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
 
     def term(self) -> int:
-        """SIGTERM; the exit status."""
-        self.process.terminate()
+        """SIGTERM to the whole group, as service managers send it; the exit status."""
+        os.killpg(self.pid, signal.SIGTERM)
         return self.process.wait(PATIENCE_S)
 
     def kill(self) -> None:
@@ -74,6 +74,7 @@ class Yard:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
         worker = WorkerProcess(process, log_path)
         self.started.append(worker)

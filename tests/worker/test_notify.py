@@ -110,7 +110,7 @@ def _environment(config: Settings) -> dict[str, str]:
     return os.environ | {
         "HOTSLOT_REDIS_URL": config.redis_url.get_secret_value(),
         "HOTSLOT_WEBHOOK_SECRET": SECRET,
-        "HOTSLOT_WEBHOOK_ALLOWED_NETWORKS": '["127.0.0.0/8"]',
+        "HOTSLOT_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
         "HOTSLOT_WEBHOOK_TIMEOUT_S": "60",
     }
 

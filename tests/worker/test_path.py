@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Timer
 
 import pytest
 import redis
@@ -15,7 +16,7 @@ from PIL import Image
 
 from shared import keys
 from shared.catalogue import read_catalogue
-from shared.errors import AdapterNotFinite, StoreUnavailable
+from shared.errors import AdapterNotFinite, QueueUnavailable, StoreUnavailable
 from shared.job import Job, Status
 from shared.queue import Queue
 from shared.server import connect_worker
@@ -26,7 +27,7 @@ from tests.worker.fakes import FakeEngine
 from worker.choose import Limits
 from worker.path import Desk, serve_one
 from worker.spool import Spool
-from worker.upload import Uploads
+from worker.upload import MOST_PENDING, Uploads
 
 BASE = "tiny-flux"
 NAMES = ("ink", "oil", "wax")
@@ -77,6 +78,7 @@ def bench(redis_url: str, client: redis.Redis, tmp_path: Path) -> Iterator[Bench
     made: list[Bench] = []
     desk = Desk(
         name="w1",
+        holder="w1",
         entry=read_catalogue().get(BASE),
         queue=queue,
         engine=engine,
@@ -276,13 +278,68 @@ def test_an_upload_that_a_crash_interrupted_is_resumed_without_drawing_again(ben
     assert bench.engine.drawn == [("ink",)]
 
 
-def test_a_claim_whose_answer_was_lost_is_undone(bench: Bench) -> None:
+def test_a_claim_whose_answer_was_lost_is_found_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     job_id = bench.submit("ink")
-    bench.queue.claim(BASE, bench.queue.get(job_id).group, "w1")
-    bench.desk.doubtful = True
+    claim, tries = bench.queue.claim, []
+
+    def answer_lost_at_first(*arguments: str, **options: str) -> object:
+        claimed = claim(*arguments, **options)
+        tries.append(claimed)
+        if len(tries) == 1:
+            raise QueueUnavailable("The job server does not answer.")
+        return claimed
+
+    monkeypatch.setattr(bench.queue, "claim", answer_lost_at_first)
     bench.serve()
     job = bench.ended(job_id)
-    assert (job.status, job.attempt, job.losses) == (Status.SUCCEEDED, 2, 0)
+    assert len(tries) == 2
+    assert (job.status, job.attempt, job.losses) == (Status.SUCCEEDED, 1, 0)
+
+
+def test_a_full_server_delays_a_job_and_loses_nothing(bench: Bench, client: redis.Redis) -> None:
+    job_id = bench.submit("ink")
+    put = bench.store.put
+
+    def put_and_fill(key: str, data: bytes, content_type: str) -> None:
+        put(key, data, content_type)
+        client.config_set("maxmemory", "1")
+        Timer(0.5, client.config_set, ("maxmemory", "0")).start()
+
+    bench.store.put = put_and_fill  # type: ignore[method-assign]
+    bench.serve()
+    job = bench.ended(job_id)
+    assert (job.status, job.attempt, job.losses) == (Status.SUCCEEDED, 1, 0)
+
+
+def test_a_stopping_worker_does_not_wait_for_a_store_that_is_away(bench: Bench) -> None:
+    bench.desk.uploads.close(5)
+    stop_at_s = bench.desk.stop_at_s
+    bench.desk.uploads = Uploads(bench.queue, bench.store, bench.desk.spool, 600, lambda: None, stop_at_s)
+    bench.store.put = failing_first(bench.store.put, times=10**6)  # type: ignore[method-assign]
+    ids = [bench.submit("ink") for _ in range(MOST_PENDING + 1)]
+    for _ in range(MOST_PENDING):
+        bench.serve()
+    bench.stop_at_s = time.monotonic() + 1
+    bench.serve()
+    bench.desk.uploads.close(1)
+    jobs = [bench.queue.get(job_id) for job_id in ids]
+    assert {(job.status, job.losses) for job in jobs} == {(Status.QUEUED, 0)}
+    assert bench.desk.spool.pending() == []
+
+
+def test_faults_of_the_worker_are_counted_in_a_row(bench: Bench) -> None:
+    def crash(done: int) -> None:
+        raise RuntimeError("the device is gone")
+
+    bench.engine.on_draw_step = crash
+    for _ in range(2):
+        bench.submit("ink")
+        bench.serve()
+    assert bench.desk.faults == 2
+    bench.engine.on_draw_step = lambda done: None
+    bench.submit("ink")
+    bench.serve()
+    assert bench.desk.faults == 0
 
 
 def test_the_bound_is_kept_by_workers_that_choose_at_once(bench: Bench, client: redis.Redis) -> None:

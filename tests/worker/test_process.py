@@ -99,7 +99,7 @@ def stand(redis_url: str, tmp_path: Path, model_cache: Path) -> Iterator[Stand]:
 def ended_once(stand: Stand, job: Job) -> None:
     assert job.status is Status.SUCCEEDED
     assert stand.events(job.id).count("succeeded") == 1
-    assert stand.client.zrange(keys.OUTBOX(), 0, -1).count(f"evt_{job.id}") == 1
+    assert stand.client.zrange(keys.OUTBOX(), 0, -1) == [f"evt_{job.id}"]
     assert not stand.client.zcard(keys.LEASES())
 
 
@@ -116,7 +116,7 @@ def test_adapters_swaps_and_a_soft_stop(stand: Stand) -> None:
         return (seen.jobs, seen.swaps, seen.state) == (6, 2, "idle")
 
     wait_for("the worker's own account", counted)
-    assert [one.resident for one in stand.presence.alive()] == ["moss"]
+    assert [one.resident for one in stand.presence.alive()] == [("moss",)]
     assert worker.term() == 0, worker.log()
     assert "Traceback" not in worker.log()
     assert stand.presence.alive() == []
@@ -139,9 +139,8 @@ def test_the_worker_is_killed(stand: Stand) -> None:
     stand.until_step(job_id, 2)
     worker.kill()
     other = stand.worker()
-    ready_s = time.monotonic()
+    wait_for("another attempt", lambda: stand.queue.get(job_id).attempt == 2, patience_s=15)
     job = stand.until(job_id, Status.SUCCEEDED)
-    assert time.monotonic() - ready_s < 60
     assert (job.attempt, job.losses) == (2, 1)
     assert job.worker is not None
     assert str(other.pid) in job.worker

@@ -37,7 +37,7 @@ def queue(config: Settings) -> Iterator[Queue]:
 @pytest.fixture
 def place(tmp_path: Path, redis_url: str) -> Iterator[Yard]:
     with yard(
-        tmp_path, redis_url, tmp_path / "cache", webhook_secret=SECRET, webhook_allowed_networks='["127.0.0.0/8"]'
+        tmp_path, redis_url, tmp_path / "cache", webhook_secret=SECRET, webhook_allowed_networks="127.0.0.0/8"
     ) as place:
         yield place
 

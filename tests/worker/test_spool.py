@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from shared.errors import Misconfigured
 from tests.shared.jobs import result
 from worker.encode import encode
 from worker.spool import Spool, Spooled, SpooledImage
@@ -60,7 +62,25 @@ def test_a_worker_that_is_gone_leaves_no_spool_behind(tmp_path: Path) -> None:
     (gone / "lock").touch()
     alive.own()
     Spool(tmp_path, "new").own()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alive", "new"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["alive", "new"]
+
+
+def test_workers_that_start_together_do_not_take_each_other_for_gone(tmp_path: Path) -> None:
+    for number in range(10):
+        spools = [Spool(tmp_path, f"worker-{number}-{one}") for one in range(6)]
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(Spool.own, spools))
+        for spool in spools:
+            spool.put(spooled("a"), [PIXELS])
+            with pytest.raises(Misconfigured, match="Another worker"):
+                spool.own()
+
+
+def test_a_manifest_that_nobody_can_read_is_removed(spool: Spool, tmp_path: Path) -> None:
+    spool.put(spooled("a"), [PIXELS])
+    (tmp_path / "w1" / "a.1" / "manifest.json").write_text("{}")
+    assert spool.pending() == []
+    assert not (tmp_path / "w1" / "a.1").exists()
 
 
 def test_png_is_lossless() -> None:

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pydantic import SecretStr
+
+from shared.errors import Misconfigured
+from shared.settings import Settings, settings, unknown_settings
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("REDIS_URL", "hunter2@localhost:6379", "write redis://HOST:PORT/DATABASE"),
+        ("REDIS_URL", "hunter2", "write redis://HOST:PORT/DATABASE"),
+        ("REDIS_URL", "unix:///hunter2", "write redis://HOST:PORT/DATABASE"),
+        ("REDIS_URL", "redis://:hunter2@host:port/0", "write redis://HOST:PORT/DATABASE"),
+        ("LEASE_MS", "hunter2", "input should be a valid integer"),
+        ("LEASE_MS", "10", "greater than or equal to 500"),
+        ("STORE", "hunter2", "'folder' or 's3'"),
+        ("WEBHOOK_ALLOWED_NETWORKS", "hunter2", "write networks as in 10.0.0.0/8,fd00::/8"),
+        ("WEBHOOK_ALLOWED_NETWORKS", "10.0.0.0/8;hunter2", "write networks as in"),
+    ],
+)
+def test_a_wrong_setting_is_named_and_its_value_is_not(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(f"HOTSLOT_{name}", value)
+    with pytest.raises(Misconfigured) as refused:
+        settings()
+    assert refused.value.message.startswith(f"HOTSLOT_{name} is not valid: ")
+    assert said in refused.value.message
+    assert "hunter2" not in refused.value.message
+
+
+def test_every_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTSLOT_LEASE_MS", "abc")
+    monkeypatch.setenv("HOTSLOT_STORE", "tape")
+    with pytest.raises(Misconfigured, match=r"HOTSLOT_STORE is not valid: .*\. HOTSLOT_LEASE_MS is not valid: "):
+        settings()
+
+
+@pytest.mark.parametrize("url", ["redis://localhost", "redis://:password@host:6379/2", "rediss://host"])
+def test_urls_of_job_servers(url: str) -> None:
+    assert Settings(redis_url=SecretStr(url)).redis_url.get_secret_value() == url
+
+
+@pytest.mark.parametrize(
+    ("value", "networks"),
+    [("", []), ("10.0.0.0/8", ["10.0.0.0/8"]), ("127.0.0.0/8, ::1/128,", ["127.0.0.0/8", "::1/128"])],
+)
+def test_networks_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch, value: str, networks: list[str]) -> None:
+    monkeypatch.setenv("HOTSLOT_WEBHOOK_ALLOWED_NETWORKS", value)
+    assert [str(network) for network in settings().webhook_allowed_networks] == networks
+
+
+def test_misspelt_names_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = unknown_settings().keys()
+    monkeypatch.setenv("HOTSLOT_S3_BUKET", "mine")
+    monkeypatch.setenv("HOTSLOT_MOON", "full")
+    monkeypatch.setenv("hotslot_lease_ms", "1000")
+    found = unknown_settings()
+    assert found.keys() - before == {"HOTSLOT_S3_BUKET", "HOTSLOT_MOON"}
+    assert found["HOTSLOT_S3_BUKET"] == "HOTSLOT_S3_BUKET is no setting; did you mean HOTSLOT_S3_BUCKET?"
+    assert found["HOTSLOT_MOON"] == "HOTSLOT_MOON is no setting; it has no effect."
