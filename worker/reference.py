@@ -45,10 +45,6 @@ def draw_reference(entry: BaseModelEntry, cache_folder: Path, job: Job) -> Pixel
             names = [f"reference_{number}" for number in range(len(adapters))]
             pipeline.set_adapters(names, [float(adapter.get("scale", 1.0)) for adapter in adapters])
             _realign(pipeline)
-        for name, parameter in pipeline.transformer.named_parameters():
-            # The loader leaves weights where the file lies in memory; MKL rounds otherwise where that is unaligned.
-            if ".lora_" in name:
-                parameter.data = parameter.data.clone()
         image = pipeline(
             prompt=job["prompt"],
             width=job["width"],
