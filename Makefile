@@ -18,10 +18,10 @@ pip := .venv/bin/python -m pip --disable-pip-version-check --no-input
 help:
 	@echo 'make setup   install everything into .venv (the other targets do this by themselves)'
 	@echo 'make demo    run 24 jobs on a small built-in model; images and a report go to demo-out/'
-	@echo 'make up      run the whole service in this terminal until Ctrl-C'
+	@echo 'make up      run the whole service in this terminal until Ctrl-C; ARGS="--port 8001" is handed to hotslot up'
 	@echo 'make test    run the tests; ARGS="-k name" is handed to pytest'
 	@echo 'make check   check formatting, lint, types and who imports whom'
-	@echo 'make clean   remove .venv, demo-out and everything else that make made'
+	@echo 'make clean   remove .venv, demo-out, bench/out, builds and caches in this folder; jobs, images and models stay'
 	@echo
 	@echo 'PYTHON=python3.12   the Python to use, 3.11 or newer (default: python3)'
 	@echo 'TORCH=torch==X.Y.Z  the torch to install (default: $(TORCH))'
@@ -37,7 +37,7 @@ demo: .venv/.installed
 	.venv/bin/hotslot demo --out demo-out
 
 up: .venv/.installed
-	.venv/bin/hotslot up
+	.venv/bin/hotslot up $(ARGS)
 
 test: .venv/.installed
 	.venv/bin/pytest $(ARGS)

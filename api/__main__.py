@@ -11,7 +11,7 @@ from api.main import create_app
 from api.serving import Server
 from shared.errors import QueueUnavailable, SetupError
 from shared.logs import configure_logging
-from shared.settings import settings
+from shared.settings import settings, unknown_settings
 
 log = logging.getLogger("api")
 
@@ -23,6 +23,8 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8000)
     options = parser.parse_args()
     configure_logging()
+    for sentence in unknown_settings().values():
+        log.warning("%s", sentence)
     try:
         app = create_app(settings())
         app.state.services.check_redis()

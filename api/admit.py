@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from api.limits import range_of, shown
+from api.limits import range_of, shown, takes
 from shared.catalogue import BaseModelEntry, Catalogue
 from shared.errors import AdapterNotReady, AdapterRankTooLarge, InvalidRequest, UnknownAdapter
 from shared.job import JobSpec, PinnedAdapter
@@ -40,14 +40,17 @@ def admit(
     Raises RequestError or AdapterRankTooLarge, which the caller must heed, or AdapterNotReady, which passes.
     """
     entry = catalogue.base_models[_base_model(request, catalogue, registered)]
+    width = entry.sizes.default_width if request.width is None else request.width
+    height = entry.sizes.default_height if request.height is None else request.height
+    steps = entry.sampling.default_steps if request.steps is None else request.steps
+    guidance = entry.sampling.default_guidance_scale if request.guidance_scale is None else request.guidance_scale
+    _check_ranges({"width": width, "height": height, "steps": steps, "guidance_scale": guidance}, entry)
     adapters = [
         _pin(asked, f"adapters[{place}].source", entry, registered, find_file)
         for place, asked in enumerate(request.adapters)
     ]
     _check_distinct(adapters)
     _check_rank(adapters, entry, registered)
-    width = _size(request.width, entry.sizes.default_width, "width", entry)
-    height = _size(request.height, entry.sizes.default_height, "height", entry)
     spec = JobSpec(
         prompt=request.prompt,
         negative_prompt=request.negative_prompt,
@@ -55,8 +58,8 @@ def admit(
         adapters=adapters,
         width=width,
         height=height,
-        steps=_steps(request.steps, entry),
-        guidance_scale=_guidance(request.guidance_scale, entry),
+        steps=steps,
+        guidance_scale=guidance,
         seed=_seed(request, draw_seed),
         num_images=request.num_images,
         format=request.format,
@@ -80,14 +83,14 @@ def unserved(base_model: str, workers: Iterable[WorkerInfo]) -> list[str]:
 
 def _base_model(request: JobRequest, catalogue: Catalogue, registered: Registered) -> str:
     if request.base_model is not None and request.base_model not in catalogue.base_models:
-        catalogue.get(request.base_model[:64])
+        catalogue.get(request.base_model)
     wanted = dict(_wanted(request, catalogue, registered))
     names = sorted(set(wanted.values()))
     if len(names) > 1:
         said = ", ".join(f"{source} is for {base}" for source, base in wanted.items())
         raise InvalidRequest(f"base_model: the job asks for several base models at once: {said}.", field="base_model")
     if not names:
-        _check_names(request, registered)
+        _check_sources(request, registered)
         raise InvalidRequest(
             f"base_model: name one, because no adapter does; served here: {_listed(catalogue.base_models)}.",
             field="base_model",
@@ -107,10 +110,10 @@ def _wanted(request: JobRequest, catalogue: Catalogue, registered: Registered) -
             yield f"adapters[{place}]", coming
 
 
-def _check_names(request: JobRequest, registered: Registered) -> None:
-    # Without a base model a misspelt name would look like a missing base_model.
+def _check_sources(request: JobRequest, registered: Registered) -> None:
+    # Without a base model a source that is wrong in itself would look like a missing base_model.
     for place, adapter in enumerate(request.adapters):
-        if not _SCHEME.match(adapter.source):
+        if not adapter.source.startswith(FILE):
             raise _unknown(adapter.source, f"adapters[{place}].source", "", registered)
 
 
@@ -130,11 +133,6 @@ def _pin(
     if asked.source.startswith(FILE):
         sha256 = find_file(asked.source.removeprefix(FILE), field)
         return PinnedAdapter(source=asked.source, scale=asked.scale, sha256=sha256, location=asked.source)
-    if _SCHEME.match(asked.source):
-        raise UnknownAdapter(
-            f"{field}: {shown(asked.source)} is of a kind that is not taken; taken are registered names and file:PATH.",
-            field=field,
-        )
     if asked.source in entry.builtin_adapters:
         raise AdapterNotReady(
             f"{field}: {asked.source} is being prepared by the first worker of {entry.name}; try again in a while.",
@@ -145,9 +143,11 @@ def _pin(
 
 
 def _unknown(source: str, field: str, whose: str, there: Registered) -> UnknownAdapter:
-    return UnknownAdapter(
-        f"{field}: {shown(source)} is not registered{whose}; registered are: {_listed(there)}.", field=field
-    )
+    if _SCHEME.match(source):
+        why = "is of a kind that is not taken; taken are registered names and file:PATH"
+    else:
+        why = f"is not registered{whose}; registered are: {_listed(there)}"
+    return UnknownAdapter(f"{field}: {shown(source)} {why}.", field=field)
 
 
 def _check_distinct(adapters: Sequence[PinnedAdapter]) -> None:
@@ -176,26 +176,17 @@ def _check_rank(adapters: Sequence[PinnedAdapter], entry: BaseModelEntry, regist
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def _size(asked: int | None, default: int, field: str, entry: BaseModelEntry) -> int:
-    value = default if asked is None else asked
-    sizes = entry.sizes
-    if value % sizes.multiple_of or not sizes.smallest <= value <= sizes.largest:
-        raise _refused(field, value, entry)
-    return value
-
-
-def _steps(asked: int | None, entry: BaseModelEntry) -> int:
-    value = entry.sampling.default_steps if asked is None else asked
-    if not 1 <= value <= entry.sampling.largest_steps:
-        raise _refused("steps", value, entry)
-    return value
-
-
-def _guidance(asked: float | None, entry: BaseModelEntry) -> float:
-    value = entry.sampling.default_guidance_scale if asked is None else asked
-    if not 0 <= value <= entry.sampling.largest_guidance_scale:
-        raise _refused("guidance_scale", value, entry)
-    return value
+def _check_ranges(numbers: Mapping[str, float], entry: BaseModelEntry) -> None:
+    faults = [
+        InvalidRequest(
+            f"{field}: {shown(value)} is not allowed; {entry.name} takes {range_of(entry, field)}.", field=field
+        )
+        for field, value in numbers.items()
+        if not takes(entry, field, value)
+    ]
+    if faults:
+        faults[0].others = faults[1:]
+        raise faults[0]
 
 
 def _seed(request: JobRequest, draw_seed: Callable[[], int]) -> int:
@@ -208,12 +199,6 @@ def _seed(request: JobRequest, draw_seed: Callable[[], int]) -> int:
             field="seed",
         )
     return seed
-
-
-def _refused(field: str, value: float, entry: BaseModelEntry) -> InvalidRequest:
-    return InvalidRequest(
-        f"{field}: {shown(value)} is not allowed; {entry.name} takes {range_of(entry, field)}.", field=field
-    )
 
 
 def _warnings(request: JobRequest, entry: BaseModelEntry) -> list[str]:

@@ -9,10 +9,12 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Request
 
+from api.limits import shown
 from api.readiness import Readiness
 from api.waiting import MOST_WAITERS, Waiters
+from shared.adapter_files import FileHashes
 from shared.catalogue import Catalogue, read_catalogue
-from shared.errors import JobGone, JobNotFound
+from shared.errors import InvalidRequest, JobGone, JobNotFound
 from shared.events import Events
 from shared.ids import created_ms_of
 from shared.job import Job, Status
@@ -42,6 +44,7 @@ class Services:
     presence: Presence
     tickets: Tickets
     store: Store
+    file_hashes: FileHashes
     events: Events
     waiters: Waiters
     readiness: Readiness
@@ -85,6 +88,7 @@ def build(settings: Settings) -> Services:
         presence=Presence(client),
         tickets=tickets,
         store=store,
+        file_hashes=FileHashes(),
         events=Events(connect_async(settings, MOST_WAITERS + SPARE_CONNECTIONS)),
         waiters=Waiters(),
         readiness=Readiness({"redis": check_redis, "store": store.check}),
@@ -98,6 +102,14 @@ async def services(request: Request) -> Services:
     """The app's parts; asynchronous so that no thread is spent on it."""
     found: Services = request.app.state.services
     return found
+
+
+async def known_query(request: Request) -> None:
+    """Refuse a misspelt query parameter, which would otherwise have no effect."""
+    known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            raise InvalidRequest(f"{shown(name)} is not known here; allowed are: {', '.join(known)}.", field=name)
 
 
 ServicesHere = Annotated[Services, Depends(services)]

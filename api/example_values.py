@@ -24,7 +24,7 @@ REQUESTS: dict[str, Example] = {
         "value": {
             "prompt": PROMPT,
             "base_model": "tiny-flux",
-            "adapters": [{"source": "ember", "scale": 0.8}, {"source": "moss", "scale": 0.5}],
+            "adapters": [{"source": "glacier", "scale": 0.8}, {"source": "violet", "scale": 0.5}],
             "width": 128,
             "height": 96,
             "steps": 8,
@@ -119,7 +119,7 @@ WORKER = WorkerInfo(
     started_ms=CREATED_MS - 60_000,
     seen_ms=CREATED_MS,
     job=ID,
-    resident="ember",
+    resident=("ember",),
     swaps=5,
     jobs=24,
     load_ms=1900,

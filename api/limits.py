@@ -62,6 +62,20 @@ def range_of(entry: BaseModelEntry, field: str) -> str | None:
             return None
 
 
+def takes(entry: BaseModelEntry, field: str, value: float) -> bool:
+    """Whether the base model takes this value; what it takes is said by ``range_of``."""
+    sizes, sampling = entry.sizes, entry.sampling
+    match field:
+        case "width" | "height":
+            return value % sizes.multiple_of == 0 and sizes.smallest <= value <= sizes.largest
+        case "steps":
+            return 1 <= value <= sampling.largest_steps
+        case "guidance_scale":
+            return 0 <= value <= sampling.largest_guidance_scale
+        case _:
+            return True
+
+
 def fixed_range(place: Place) -> str | None:
     """The range that every base model takes at a place, or None where there are not two ends."""
     model = model_at(place[:-1]) if place else None

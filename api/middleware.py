@@ -19,7 +19,8 @@ LARGEST_BODY_BYTES = 256 * 1024
 DISCARDED_BYTES = 16 * 1024 * 1024
 DISCARD_S = 5.0
 LONGEST_PATH = 200
-_PROBES = ("/healthz", "/readyz")
+_ASKED_OFTEN = ("/healthz", "/readyz", "/v1/workers")
+"""Paths that somebody polls."""
 
 
 class AccessLog:
@@ -46,7 +47,7 @@ class AccessLog:
         finally:
             # The path as it came, because a decoded one could hold line breaks.
             path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")[:LONGEST_PATH]
-            level = logging.DEBUG if path in _PROBES else logging.INFO
+            level = logging.DEBUG if path in _ASKED_OFTEN else logging.INFO
             log.log(level, "%s %s %d %.0f ms", scope["method"], path, status, (time.perf_counter() - began_s) * 1000)
 
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from api.validation import FieldProblem, findings, is_not_json
-from shared.errors import AdapterNotReady, HotslotError, SetupError
+from shared.errors import AdapterNotReady, HotslotError, InvalidRequest, SetupError
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +95,9 @@ async def _hotslot(_: Request, error: Exception) -> Response:
         log.error("misconfigured: %s", error.message)
         detail = "This service is not set up rightly; its operator finds the reason in the log."
         return answer(make_problem(error.status, error.code, detail))
+    if isinstance(error, InvalidRequest) and error.others:
+        found = (error, *error.others)
+        return answer(_refusal([FieldProblem(field=str(one.field), message=one.message) for one in found]))
     problem = make_problem(error.status, error.code, error.message, retryable=error.retryable, field=error.field)
     return answer(problem, _retry_after(error))
 
@@ -109,9 +112,12 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - the handler is registered for this class
     if (fault := is_not_json(error)) is not None:
         return answer(make_problem(400, "body_unreadable", fault))
-    found = findings(error, request.app.state.services.catalogue)
+    return answer(_refusal(findings(error, request.app.state.services.catalogue)))
+
+
+def _refusal(found: Sequence[FieldProblem]) -> Problem:
     more = f" ({len(found) - 1} more in errors.)" if len(found) > 1 else ""
-    return answer(make_problem(422, "invalid_request", found[0].message + more, field=found[0].field, errors=found))
+    return make_problem(422, InvalidRequest.code, found[0].message + more, field=found[0].field, errors=found)
 
 
 async def _framework(request: Request, error: Exception) -> Response:

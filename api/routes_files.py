@@ -43,7 +43,7 @@ def redirect_to_image(job_id: JobId, number: Number, here: ServicesHere) -> Redi
     result = here.find(job_id).result
     found = result.images if result else []
     if not 0 <= number < len(found):
-        raise ImageNotFound(f"The job has {len(found)} images (now); there is no image {number}.")
+        raise ImageNotFound(f"There is no image {number}; number of images that the job has now: {len(found)}.")
     image = found[number]
     link = here.store.link(image.key, here.settings.link_lifetime_s, image.content_type)
     return RedirectResponse(link, headers={"Cache-Control": "no-store"})

@@ -7,17 +7,18 @@ import binascii
 import re
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from api import examples
-from api.deps import JobId, Services, ServicesHere
+from api.deps import JobId, Services, ServicesHere, known_query
 from api.example_values import REQUESTS
 from api.submit import submit
 from api.views import JobsPage
 from api.waiting import LONGEST_WAIT_S, ended, first_of, gone, preferred_wait_s
 from shared.errors import InvalidRequest, JobFinished
 from shared.job import Job, Status
+from shared.queue import Row
 from shared.request import JobRequest
 from shared.view import JobView
 
@@ -57,7 +58,12 @@ def submit_job(
     return view
 
 
-@router.get("", summary="List jobs", responses=examples.jobs_page() | examples.problems(422, 503))
+@router.get(
+    "",
+    summary="List jobs",
+    responses=examples.jobs_page() | examples.problems(422, 503),
+    dependencies=[Depends(known_query)],
+)
 def list_jobs(
     here: ServicesHere,
     status: Annotated[list[Status] | None, Query(description="Only these states; may be given several times.")] = None,
@@ -65,12 +71,16 @@ def list_jobs(
     cursor: Annotated[str | None, Query(description="next_cursor of the page before.")] = None,
 ) -> JobsPage:
     """Jobs, newest first, a page at a time."""
-    found = here.queue.newest(set(status or Status), limit + 1, before=read_cursor(cursor) if cursor else None)
-    page, more = found[:limit], found[limit:]
-    return JobsPage(jobs=[here.view(job) for job in page], next_cursor=make_cursor(page[-1]) if more else None)
+    found, last = here.queue.newest(set(status or Status), limit, before=read_cursor(cursor) if cursor else None)
+    return JobsPage(jobs=[here.view(job) for job in found], next_cursor=make_cursor(last) if last else None)
 
 
-@router.get("/{job_id}", summary="Read a job", responses=examples.job(200) | examples.problems(404, 410, 422, 503))
+@router.get(
+    "/{job_id}",
+    summary="Read a job",
+    responses=examples.job(200) | examples.problems(404, 410, 422, 503),
+    dependencies=[Depends(known_query)],
+)
 async def read_job(
     job_id: JobId,
     request: Request,
@@ -118,13 +128,14 @@ def cancel_job(job_id: JobId, response: Response, here: ServicesHere) -> JobView
     return here.view(job)
 
 
-def make_cursor(job: Job) -> str:
-    """Where the page that ends with this job ends."""
-    return base64.urlsafe_b64encode(f"{job.created_ms}.{job.id}".encode()).decode()
+def make_cursor(row: Row) -> str:
+    """Where the page that ends with this row ends."""
+    created_ms, job_id = row
+    return base64.urlsafe_b64encode(f"{created_ms}.{job_id}".encode()).decode()
 
 
-def read_cursor(cursor: str) -> tuple[int, str]:
-    """Creation time and id that ``make_cursor`` wrote; ``InvalidRequest`` when it is not one of ours."""
+def read_cursor(cursor: str) -> Row:
+    """The row that ``make_cursor`` wrote; ``InvalidRequest`` when it is not one of ours."""
     try:
         found = _CURSOR.fullmatch(base64.b64decode(cursor, altchars=b"-_", validate=True).decode())
     except (binascii.Error, ValueError):

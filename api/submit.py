@@ -8,9 +8,9 @@ import secrets
 
 from api.admit import admit, unserved
 from api.deps import Services
-from shared.adapter_files import resolve, sha256_of
+from shared.adapter_files import resolve
 from shared.addresses import check_url
-from shared.errors import InvalidRequest, UnknownAdapter, WebhooksDisabled
+from shared.errors import UnknownAdapter, WebhooksDisabled
 from shared.ids import new_job_id
 from shared.request import JobRequest, WebhookRequest
 from shared.settings import Settings
@@ -33,7 +33,7 @@ def submit(here: Services, request: JobRequest, idempotency_key: str | None) -> 
         request,
         here.catalogue,
         here.registry.all(),
-        lambda path, field: find_file(here.settings, path, field),
+        lambda path, field: find_file(here, path, field),
         lambda: secrets.randbelow(DRAWN_SEEDS),
     )
     warnings += unserved(spec.base_model, here.presence.alive())
@@ -48,18 +48,14 @@ def submit(here: Services, request: JobRequest, idempotency_key: str | None) -> 
 
 def digest(request: JobRequest) -> str:
     """SHA-256 of the request, the same however its JSON was spelled and whether defaults were given."""
-    try:
-        canonical = json.dumps(request.model_dump(), sort_keys=True, ensure_ascii=False).encode()
-    except ValueError as error:
-        # Names in metadata are the only text that is not checked to be text.
-        raise InvalidRequest("metadata: a name holds characters that are not text.", field="metadata") from error
-    return hashlib.sha256(canonical).hexdigest()
+    canonical = json.dumps(request.model_dump(), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def find_file(settings: Settings, path: str, field: str) -> str:
-    """SHA-256 of a file below the adapter folder; ``UnknownAdapter`` when it cannot be read."""
+def find_file(here: Services, path: str, field: str) -> str:
+    """SHA-256 of a file below the adapter folder; ``UnknownAdapter`` when it cannot be read, or AdapterNotReady."""
     try:
-        return sha256_of(resolve(settings.adapter_folder, path, field=field))
+        return here.file_hashes.of(resolve(here.settings.adapter_folder, path, field=field), field=field)
     except (OSError, ValueError) as error:
         raise UnknownAdapter(f"{field}: this file cannot be read.", field=field) from error
 

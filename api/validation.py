@@ -42,6 +42,8 @@ def _finding(found: Mapping[str, Any], body: object, catalogue: Catalogue) -> Fi
     where, *place = found["loc"]
     if where == "body" and not place:
         return FieldProblem(field="body", message=_whole(found["type"], body))
+    if place[0] == "metadata" and place[2:] == ["[key]"]:
+        del place[1:]
     field = path_of(place)
     return FieldProblem(field=field, message=f"{field}: {_fault(found, where, place, body, catalogue)}.")
 
@@ -60,8 +62,22 @@ def _fault(found: Mapping[str, Any], where: str, place: Place, body: object, cat
     if found["type"] == UNKNOWN:
         return f"is not known here; {_known(place)}"
     rule = _rule(place, body, catalogue) if where == "body" else None
-    message = str(found["msg"])
-    return f"{shown(found['input'])} is not allowed; {rule or message[:1].lower() + message[1:]}"
+    return f"{shown(found['input'])} is not allowed; {rule or _words(found)}"
+
+
+def _words(found: Mapping[str, Any]) -> str:
+    kind, message, limits = found["type"], str(found["msg"]), found.get("ctx", {})
+    match kind:
+        case "too_long":
+            return f"at most {limits['max_length']} items are taken"
+        case "too_short":
+            return f"{limits['min_length']} or more items are taken"
+        case "model_attributes_type" | "model_type" | "dict_type":
+            return "an object is required"
+        case "string_pattern_mismatch":
+            return "printable ASCII characters are taken"
+        case _:
+            return message[:1].lower() + message[1:]
 
 
 def _known(place: Sequence[str | int]) -> str:

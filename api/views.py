@@ -79,7 +79,7 @@ class WorkerView(BaseModel):
     base_model: str
     state: State
     job: str | None = Field(description="The job it works on.")
-    resident: str = Field(description="Adapters in its slot.")
+    resident: list[str] = Field(description="Sources of the adapters in its slot.")
     recipe: str = Field(description="The recipe really in force.")
     base_revision: str
     version: str

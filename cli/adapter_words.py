@@ -23,12 +23,16 @@ class TypedAdapter:
 
 
 def read_adapter(word: str) -> TypedAdapter:
-    """What was typed after ``--adapter``. Only a last part that is a number is a strength. Raises InvalidRequest."""
+    """What was typed after ``--adapter``; a last part that is a number is the strength. Raises InvalidRequest."""
+    first = word.partition(":")[0]
     source, colon, last = word.rpartition(":")
     if not colon or source in _SCHEMES or not _NUMBER.fullmatch(last):
         source, scale = word, 1.0
     else:
         scale = float(last)
+    if first not in _SCHEMES and source != first:
+        strength = word[len(first) + 1 :]
+        raise InvalidRequest(f"--adapter {word!r}: {strength!r} is not a strength; write NAME:SCALE, as in ember:0.8.")
     if not source or source != source.strip():
         raise InvalidRequest(f"--adapter {word!r} names no adapter; write NAME or NAME:SCALE, as in ember:0.8.")
     return TypedAdapter(source, scale)

@@ -60,7 +60,7 @@ class Worker(_Answer):
     base_model: str
     state: str
     job: str | None
-    resident: str
+    resident: list[str]
     recipe: str
     jobs: int
     swaps: int

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
 import shared
+from shared.settings import PREFIX
 
-PREFIX = "HOTSLOT_"
 LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
 
 
@@ -41,4 +40,4 @@ def for_python(environment: Mapping[str, str]) -> dict[str, str]:
 
 def loopback_networks() -> str:
     """This machine's own addresses, as the setting of the networks that webhooks may reach."""
-    return json.dumps(LOOPBACK_NETWORKS)
+    return ",".join(LOOPBACK_NETWORKS)

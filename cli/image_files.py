@@ -27,8 +27,15 @@ def format_for(out: Path | None, typed: str, asked: ImageFormat | None) -> Image
     if said is None:
         raise InvalidRequest(f"-o {typed}: the ending says no format; use one of {', '.join(FORMATS)}, or a folder.")
     if asked is not None and asked != said:
-        raise InvalidRequest(f"-o {typed}: the ending says {said}, but --format says {asked}.")
+        raise InvalidRequest(f"-o {typed}: the ending says {said}, but the format is {asked}.")
     return said
+
+
+def check_writable(out: Path, typed: str) -> None:
+    """Refuse what plainly cannot be written, before a job is made for it. Raises Misconfigured."""
+    there = next(path for path in (out, *out.absolute().parents) if os.path.exists(path))
+    if there.is_dir() is not (there != out or is_folder(out, typed)) or not os.access(there, os.W_OK):
+        raise Misconfigured(f"-o {typed}: no image can be written there, because of {there}.")
 
 
 def paths_for(out: Path, typed: str, job_id: str, endings: list[str]) -> list[Path]:

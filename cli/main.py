@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 from cli.adapter_words import read_adapter
 from cli.client import Client
-from shared.errors import HotslotError, Misconfigured, SetupError
+from shared.errors import HotslotError, SetupError
 from shared.request import ImageFormat, Priority
-from shared.settings import Settings, settings
+from shared.settings import settings
 
 app = typer.Typer(
     name="hotslot",
@@ -32,16 +31,6 @@ Url = Annotated[
 ]
 
 
-def read_settings() -> Settings:
-    """The settings of this process; raises Misconfigured, naming the one that is wrong."""
-    try:
-        return settings()
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        name = f"HOTSLOT_{first['loc'][0]}".upper()
-        raise Misconfigured(f"{name} is not valid: {first['msg']}.") from None
-
-
 @app.command("up")
 def up_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API on this machine.")] = 8000,
@@ -52,7 +41,7 @@ def up_command(
     """Start everything on this machine, in this terminal, until Ctrl-C."""
     from cli.up import up
 
-    raise typer.Exit(up(read_settings(), port, data, Console()))
+    raise typer.Exit(up(settings(), port, data, Console()))
 
 
 @app.command("demo")
@@ -64,7 +53,7 @@ def demo_command(
     """Start a stack of its own, draw 24 images with several adapters, check every one, and stop it."""
     from cli.demo.run import demo
 
-    raise typer.Exit(demo(read_settings(), out, Console()))
+    raise typer.Exit(demo(settings(), out, Console()))
 
 
 @app.command("submit")
@@ -108,7 +97,7 @@ def submit_command(
         format=format,
         priority=priority,
     )
-    with Client(url or read_settings().public_url) as client:
+    with Client(url or settings().public_url) as client:
         raise typer.Exit(submit(client, wish, Delivery(wait=wait, out=out, as_json=json), Console(stderr=True)))
 
 
@@ -122,10 +111,10 @@ def watch_command(
     url: Url = None,
 ) -> None:
     """Follow a job until it has ended."""
-    from cli.submit import Delivery, finish
+    from cli.submit import Delivery, watch
 
-    with Client(url or read_settings().public_url) as client:
-        raise typer.Exit(finish(client, job_id, Delivery(wait=True, out=out, as_json=json), Console(stderr=True)))
+    with Client(url or settings().public_url) as client:
+        raise typer.Exit(watch(client, job_id, Delivery(wait=True, out=out, as_json=json), Console(stderr=True)))
 
 
 @app.command("queues")
@@ -133,7 +122,7 @@ def queues_command(url: Url = None) -> None:
     """Show what waits, and the workers."""
     from cli.queues import queues
 
-    with Client(url or read_settings().public_url) as client:
+    with Client(url or settings().public_url) as client:
         queues(client, Console())
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from cli.answers import Group, Queues, Workers
+from cli.answers import Queues, Workers
 from cli.client import Client
 
 
@@ -33,19 +35,21 @@ def queue_table(found: Queues) -> Table:
             str(queue.swaps),
         )
         for group in queue.groups:
-            table.add_row("", Text(label(group)), str(group.waiting), waited(group.oldest_wait_ms), "", "")
+            table.add_row("", Text(label(group.adapters)), str(group.waiting), waited(group.oldest_wait_ms), "", "")
     return table
 
 
 def worker_table(found: Workers) -> Table:
     """A row per living worker."""
-    table = Table("worker", "state", "job", "adapters in the slot", "jobs", "swaps", title="Workers")
+    # Names and ids are there to be copied, so they are folded, never cut.
+    name, job = Column("worker", overflow="fold"), Column("job", overflow="fold")
+    table = Table(name, "state", job, "adapters in the slot", "jobs", "swaps", title="Workers")
     for worker in found.workers:
         table.add_row(
             Text(worker.name),
             worker.state,
             worker.job or "",
-            Text(worker.resident or "none"),
+            Text(label(worker.resident)),
             str(worker.jobs),
             str(worker.swaps),
         )
@@ -54,9 +58,9 @@ def worker_table(found: Workers) -> Table:
     return table
 
 
-def label(group: Group) -> str:
-    """A group's adapters in one line."""
-    return " + ".join(group.adapters) or "none"
+def label(adapters: Sequence[str]) -> str:
+    """Adapters in one line."""
+    return " + ".join(adapters) or "none"
 
 
 def waited(ms: int | None) -> str:

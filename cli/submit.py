@@ -14,7 +14,7 @@ from rich.console import Console
 from cli.adapter_words import TypedAdapter
 from cli.client import Client
 from cli.follow import follow
-from cli.image_files import download, format_for
+from cli.image_files import check_writable, download, format_for
 from cli.progress import JobBar
 from shared.job import Status
 from shared.request import ImageFormat, Priority
@@ -74,7 +74,7 @@ def body_of(wish: Wish, image_format: ImageFormat) -> dict[str, Any]:
 
 def submit(client: Client, wish: Wish, delivery: Delivery, notes: Console) -> int:
     """Submit, and wait and download if asked to; returns the exit status. Raises HotslotError."""
-    image_format = format_for(delivery.path, delivery.out or "", wish.format)
+    image_format = checked_format(delivery, wish.format)
     job = client.submit(body_of(wish, image_format), uuid.uuid4().hex)
     for warning in job.warnings:
         notes.print(f"warning: {warning}", highlight=False)
@@ -86,6 +86,21 @@ def submit(client: Client, wish: Wish, delivery: Delivery, notes: Console) -> in
     if not waits:
         return 0
     return finish(client, job.id, delivery, notes)
+
+
+def watch(client: Client, job_id: str, delivery: Delivery, notes: Console) -> int:
+    """Follow a job that was submitted before; as ``finish``."""
+    if delivery.path is not None:
+        checked_format(delivery, client.job(job_id).format)
+    return finish(client, job_id, delivery, notes)
+
+
+def checked_format(delivery: Delivery, asked: ImageFormat | None) -> ImageFormat:
+    """The images' format, once it is clear that they can be written. Raises InvalidRequest or Misconfigured."""
+    typed = delivery.out or ""
+    if delivery.path is not None:
+        check_writable(delivery.path, typed)
+    return format_for(delivery.path, typed, asked)
 
 
 def finish(client: Client, job_id: str, delivery: Delivery, notes: Console) -> int:

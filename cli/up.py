@@ -18,18 +18,20 @@ from cli.stack import Stack, StackPlan
 from cli.supervise import OWN_NAME
 from shared.catalogue import Catalogue, read_catalogue
 from shared.errors import Misconfigured
-from shared.settings import Settings
+from shared.settings import Settings, unknown_settings
 
 IDLE_S = 0.1
 
 
 def plan_up(settings: Settings, port: int, data: Path | None, catalogue: Catalogue) -> StackPlan:
     """What ``up`` starts with the user's settings."""
+    unknown = unknown_settings()
     return StackPlan(
         data_folder=(data or settings.data_folder).absolute(),
         port=port,
         base_models=tuple(sorted(catalogue.base_models)),
-        environment=os.environ,
+        # Unknown ones are told once, not by every process again.
+        environment={name: value for name, value in os.environ.items() if name not in unknown},
         # Chosen on the command line or by default, but never to be read from elsewhere.
         given=frozenset(settings.model_fields_set) - {"data_folder"},
         stop_grace_s=settings.stop_grace_s,
@@ -41,6 +43,8 @@ def up(settings: Settings, port: int, data: Path | None, console: Console) -> in
     catalogue = read_catalogue(settings.catalogue)
     plan = plan_up(settings, port, data, catalogue)
     say = TerminalLog(console, plan.names, OWN_NAME)
+    for sentence in unknown_settings().values():
+        say(OWN_NAME, sentence)
     stack = Stack(plan, say)
     with Interrupts() as interrupts:
         stack.start()

@@ -1,8 +1,8 @@
 """Reclaim: the timers in every process that let nothing stop when one process is missing.
 
 Each runs in whichever process gets its lock; running twice does no harm. Every two seconds expired leases go back to
-the front, deadlines end jobs, and tickets are rung where jobs or events wait. Every half minute, apart from that because
-a store can be slow, objects of lost attempts are deleted.
+the front, deadlines end jobs, and tickets are rung where jobs or events wait. Every half minute, apart from that
+because a store can be slow, objects of lost attempts are deleted.
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ from cli.demo.plan import BASE_MODEL, JOBS
 from cli.demo.receiver import running_receiver
 from cli.demo.references import Comparison, compare
 from cli.demo.report import REPORT, SHEET, report_of, table_of, write_report, write_sheet
-from cli.environment import PREFIX, without_settings
+from cli.environment import without_settings
 from cli.interrupts import Interrupts
 from cli.log_lines import FileLog
 from cli.readiness import await_ready
 from cli.stack import Stack, StackPlan, free_port
 from shared.errors import Misconfigured
-from shared.settings import Settings
+from shared.settings import PREFIX, Settings
 
 MOST_DEATHS = 3
 

@@ -52,7 +52,7 @@ class Live:
             )
 
     def worker(self, name: str = "w1", state: State = "idle") -> None:
-        Presence(self.redis).report(name, self.queue.server_time_ms(), base_model=BASE, state=state)
+        Presence(self.redis).report(name, base_model=BASE, state=state)
 
     def submit(self, **body: Any) -> dict[str, Any]:
         response = self.http.post("/v1/jobs", json={"prompt": "a fox", "base_model": BASE} | body)

@@ -15,6 +15,7 @@ def test_one_line_without_the_query(live: Live, caplog: pytest.LogCaptureFixture
         live.http.get("/v1/a%0AERROR%20fake")
         live.http.get("/v1/" + "x" * 1000)
         live.http.get("/healthz")
+        live.http.get("/v1/workers")
         until(lambda: len(caplog.records) >= 3)
     lines = [record.getMessage() for record in caplog.records if record.name == "hotslot.access"]
     assert lines[0].startswith("GET /v1/files/jobs/x 403 ")

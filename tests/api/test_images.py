@@ -62,7 +62,7 @@ def test_what_is_no_number_is_no_path(live: Live, job: dict[str, Any], number: s
 
 def test_a_waiting_job_has_no_image_yet(live: Live) -> None:
     problem = problem_of(live.http.get(f"/v1/jobs/{live.submit()['id']}/images/0"), 404, "image_not_found")
-    assert "0 images" in problem["detail"]
+    assert problem["detail"] == "There is no image 0; number of images that the job has now: 0."
 
 
 def test_an_altered_link_is_refused(live: Live, job: dict[str, Any]) -> None:

@@ -130,10 +130,27 @@ def test_faulty_questions_are_refused(live: Live, params: dict[str, Any], field:
 
 
 def test_a_cursor_reads_as_it_was_made(live: Live) -> None:
-    job = live.queue.get(live.submit()["id"])
-    assert read_cursor(make_cursor(job)) == (job.created_ms, job.id)
+    row = (1_772_366_400_250, new_job_id())
+    assert read_cursor(make_cursor(row)) == row
     with pytest.raises(InvalidRequest):
-        read_cursor(make_cursor(job)[:-4])
+        read_cursor(make_cursor(row)[:-4])
+
+
+def test_a_record_that_vanished_does_not_end_the_list(live: Live) -> None:
+    made = [live.submit()["id"] for _ in range(3)]
+    ordered = sorted(made, key=lambda job: (live.queue.get(job).created_ms, job), reverse=True)
+    live.redis.delete(keys.JOB(ordered[1]))
+    page, cursor = _list(live, limit=2)
+    assert page == ordered[:1]
+    assert _list(live, limit=2, cursor=cursor) == (ordered[2:], None)
+
+
+def test_a_question_that_is_not_known_is_refused(live: Live) -> None:
+    problem = problem_of(live.http.get("/v1/jobs", params={"state": "queued"}), 422, "invalid_request")
+    assert problem["field"] == "state"
+    assert problem["detail"] == '"state" is not known here; allowed are: status, limit, cursor.'
+    problem = problem_of(live.http.get(f"/v1/jobs/{new_job_id()}", params={"waits": 1}), 422, "invalid_request")
+    assert problem["detail"] == '"waits" is not known here; allowed are: wait.'
 
 
 # --- cancel ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from api.admit import admit
 from api.main import create_app
 from api.problems import Problem
 from api.views import AliveView, BaseModelsView, JobsPage, QueuesView, ReadyView, WorkersView
+from shared.catalogue import read_catalogue
+from shared.registry import RegisteredAdapter
 from shared.request import JobRequest
 from shared.settings import Settings
 from shared.view import JobView
+from tests.api.live import Live
 
 METHODS = {"get", "put", "post", "delete", "head", "patch", "options"}
 PROBLEM = "application/problem+json"
@@ -112,8 +117,15 @@ def test_every_example_of_a_request_is_taken() -> None:
     content = OPERATIONS["post", "/v1/jobs"]["requestBody"]["content"]["application/json"]
     values = _values(content)
     assert len(values) == 3
+    catalogue = read_catalogue()
+    ranks = {"ember": 4, "moss": 16, "glacier": 8, "violet": 6}
+    assert set(ranks) == set(catalogue.base_models["tiny-flux"].builtin_adapters)
+    registered = {
+        name: RegisteredAdapter(name=name, base_model="tiny-flux", sha256=name, location=f"builtin:{name}", rank=rank)
+        for name, rank in ranks.items()
+    }
     for value in values:
-        JobRequest.model_validate(value)
+        admit(JobRequest.model_validate(value), catalogue, registered, lambda path, field: path, lambda: 1)
 
 
 def test_every_reference_leads_somewhere() -> None:
@@ -125,6 +137,14 @@ def test_every_reference_leads_somewhere() -> None:
     assert "#/$defs/" not in text
 
 
-def test_the_document_is_served(live: Any) -> None:
+def test_the_document_is_served(live: Live) -> None:
     assert live.http.get("/openapi.json").json()["info"]["title"] == "Hotslot"
-    assert live.http.get("/docs").status_code == 200
+
+
+def test_the_viewer_needs_no_other_server(live: Live) -> None:
+    page = live.http.get("/docs").text
+    files = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(files) >= 2
+    for file in files:
+        assert file.startswith("/"), file
+        assert live.http.get(file).status_code == 200

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 import httpx2
+import pytest
 import redis
 
 from tests.api.live import BASE, until
@@ -101,6 +102,29 @@ def test_it_refuses_a_catalogue_that_is_none(redis_url: str, unused_port: int, t
     assert process.returncode == 2
     assert "absent.toml" in output
     assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("redis_url", "localhost:6379"),
+        ("redis_url", "foo"),
+        ("lease_ms", "abc"),
+        ("webhook_allowed_networks", "10.0.0.0/99"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_one_sentence(unused_port: int, name: str, value: str) -> None:
+    with _api(unused_port, **{name: value}) as process:
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert f"HOTSLOT_{name.upper()} is not valid: " in output
+    assert output.count("\n") == 1
+
+
+def test_a_name_that_is_no_setting_is_told(unused_port: int) -> None:
+    with _api(unused_port, s3_buket="mine", lease_ms="abc") as process:
+        output, _ = process.communicate(timeout=60)
+    assert "HOTSLOT_S3_BUKET is no setting; did you mean HOTSLOT_S3_BUCKET?" in output
 
 
 def test_nothing_heavy_is_imported(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def _raw(live: Live, text: str | bytes) -> httpx2.Response:
         ({"adapters": [{"source": "a", "scale": 11}]}, "adapters[0].scale", "11 is not allowed; allowed are numbers"),
         ({"adapters": [{"source": "a", "scale": -11}]}, "adapters[0].scale", "numbers from -10 to 10."),
         ({"adapters": [{"scale": 1}]}, "adapters[0].source", "is required"),
-        ({"adapters": [{"source": "a"}] * 5}, "adapters", "at most 4 items"),
+        ({"adapters": [{"source": "a"}] * 5}, "adapters", "a list of 5 is not allowed; at most 4 items are taken."),
         ({"adapters": "ember"}, "adapters", '"ember" is not allowed'),
         ({"webhook": {"url": "http://x", "events": ["job.done"]}}, "webhook.events[0]", "'job.succeeded'"),
         ({"metadata": {"a": 1}}, "metadata.a", "should be a valid string"),
@@ -55,6 +55,13 @@ def _raw(live: Live, text: str | bytes) -> httpx2.Response:
         ({"stepps": 4}, "stepps", "did you mean steps? allowed are: prompt, negative_prompt, base_model,"),
         ({"adapters": [{"source": "a", "weight": 1}]}, "adapters[0].weight", "allowed are: source, scale."),
         ({"webhook": {"uri": "http://x"}}, "webhook.uri", "did you mean url? allowed are: url, events."),
+        ({"metadata": {"x" * 65: ""}}, "metadata", "at most 64 characters"),
+        ({"metadata": []}, "metadata", "a list of 0 is not allowed; an object is required."),
+        ({"webhook": 1}, "webhook", "1 is not allowed; an object is required."),
+        ({"webhook": {"url": "http://x", "events": []}}, "webhook.events", "1 or more items are taken."),
+        ({"webhook": {"url": "x"}}, "webhook.url", "webhook.url: The URL must start with http:// or https://."),
+        ({"webhook": {"url": "http://10.0.0.1"}}, "webhook.url", "webhook.url: The host '10.0.0.1' leads to"),
+        ({"base_model": "x" * 100_000}, "base_model", "at most 64 characters"),
         ({"base_model": "sdxl"}, "base_model", "'sdxl' is not served here; choose one of: tiny-flux."),
         ({"width": 72, "height": 72}, "width", "width: 72 is not allowed; tiny-flux takes multiples of 16 from 32"),
     ],
@@ -79,6 +86,13 @@ def test_every_fault_is_listed_and_a_misspelt_field_comes_first(live: Live) -> N
     assert "did you mean prompt?" in problem["detail"]
     assert "(2 more in errors.)" in problem["detail"]
     assert {fault["field"] for fault in problem["errors"]} == {"promt", "prompt", "steps"}
+
+
+def test_every_number_out_of_range_is_listed(live: Live) -> None:
+    problem = problem_of(live.http.post("/v1/jobs", json=BODY | {"width": 72, "steps": 0}), 422, "invalid_request")
+    assert problem["field"] == "width"
+    assert "(1 more in errors.)" in problem["detail"]
+    assert [fault["field"] for fault in problem["errors"]] == ["width", "steps"]
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999"])

@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from api.main import create_app
 from api.readiness import Readiness
 from shared.errors import StoreUnavailable
+from shared.presence import Presence
 from shared.settings import Settings
 from tests.api.live import BASE, Live, problem_of
 
@@ -82,11 +83,13 @@ def test_workers_say_what_they_do(live: Live) -> None:
     assert _get(live, "/v1/workers") == {"workers": []}
     live.worker("w2")
     live.worker("w1", "busy")
+    Presence(live.redis).report("w1", resident=("ember", "moss"))
     workers = _get(live, "/v1/workers")["workers"]
     assert [(worker["name"], worker["state"], worker["job"]) for worker in workers] == [
         ("w1", "busy", None),
         ("w2", "idle", None),
     ]
+    assert [worker["resident"] for worker in workers] == [["ember", "moss"], []]
     assert workers[0]["seen_at"].endswith("Z")
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from api.submit import digest
 from shared import keys
+from shared.adapter_files import sha256_of
 from shared.request import JobRequest
-from tests.api.live import BASE, Live, problem_of
+from tests.api.live import BASE, Live, problem_of, until
 
 BODY = {"prompt": "a fox", "base_model": BASE, "seed": 7}
 
@@ -73,7 +74,7 @@ def test_a_refused_job_is_not_stored(live: Live) -> None:
 
 def test_the_shortest_deadline_is_one(live: Live) -> None:
     job = live.submit(deadline_seconds=0.0001)
-    assert live.redis.zscore(keys.DEADLINES(), job["id"]) is not None
+    until(lambda: live.get(job["id"])["status"] == "expired")
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -106,6 +107,22 @@ def test_other_paths_are_refused(live: Live, path: str) -> None:
     assert str(live.settings.adapter_folder) not in response.text
 
 
+def test_a_file_is_read_once_while_it_does_not_change(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def counted(path: Path) -> str:
+        read.append(path)
+        return sha256_of(path)
+
+    monkeypatch.setattr("shared.adapter_files.sha256_of", counted)
+    assert live.settings.adapter_folder is not None
+    (live.settings.adapter_folder / "once").write_bytes(b"more weights")
+    for _ in range(2):
+        job = live.submit(adapters=[{"source": "file:once"}])
+        assert job["adapters"][0]["sha256"] == hashlib.sha256(b"more weights").hexdigest()
+    assert len(read) == 1
+
+
 def test_a_link_out_of_the_folder_is_refused(live: Live, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
     assert live.settings.adapter_folder is not None
@@ -124,6 +141,12 @@ def test_a_webhook_is_kept(live: Live) -> None:
     webhook = live.queue.get(job["id"]).spec.webhook
     assert webhook is not None
     assert (webhook.url, webhook.events) == ("https://example.com/hook", ["job.failed"])
+    assert job["webhook"] == {"origin": "https://example.com", "events": ["job.failed"]}
+
+
+def test_a_deadline_is_shown(live: Live) -> None:
+    job = live.submit(deadline_seconds=300)
+    assert (job["deadline_seconds"], job["webhook"]) == (300, None)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +217,9 @@ def test_without_a_key_every_post_is_a_job(live: Live) -> None:
 @pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9", "a\tb"])
 def test_keys_that_are_not_taken(live: Live, key: str) -> None:
     response = live.http.post("/v1/jobs", json=BODY, headers={b"Idempotency-Key": key.encode("latin-1")})
-    assert problem_of(response, 422, "invalid_request")["field"] == "Idempotency-Key"
+    problem = problem_of(response, 422, "invalid_request")
+    assert problem["field"] == "Idempotency-Key"
+    assert "\\x20" not in problem["detail"]
 
 
 def test_a_key_of_the_longest_length_is_taken(live: Live) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.image_files import format_for, paths_for
-from shared.errors import InvalidRequest
+from cli.image_files import check_writable, format_for, paths_for
+from shared.errors import InvalidRequest, Misconfigured
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,27 @@ def test_an_ending_that_says_another_format_is_refused(typed: str, asked: str | 
 def test_no_file_leaves_the_format_as_asked() -> None:
     assert format_for(None, "", None) == "png"
     assert format_for(None, "", "webp") == "webp"
+
+
+def test_where_images_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "old.png").touch()
+    for name in ("new.png", "old.png", "new/x.png", "new/", ""):
+        typed = f"{tmp_path}/{name}"
+        check_writable(Path(typed), typed)
+
+
+@pytest.mark.parametrize("name", ["file/x.png", "file/", "file/below/x.png"])
+def test_what_is_no_folder_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Misconfigured, match=rf"-o .*: no image can be written there, because of {tmp_path}/file\."):
+        check_writable(tmp_path / name, f"{tmp_path}/{name}")
+
+
+def test_a_folder_that_takes_no_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Not by its mode, which root may pass over.
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(Misconfigured, match="because of"):
+        check_writable(tmp_path / "x.png", f"{tmp_path}/x.png")
 
 
 def test_one_image_goes_into_the_file_and_several_are_numbered() -> None:

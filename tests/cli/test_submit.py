@@ -116,6 +116,25 @@ def test_an_image_with_other_bytes_is_not_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_is_submitted_when_the_image_could_not_be_written(
+    api: ApiServer, hotslot: Hotslot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert hotslot("submit", "a fox", "-o", str(tmp_path / "file" / "fox.png"), "--url", api.url) == 2
+    assert "no image can be written there" in capsys.readouterr().err
+    assert api.asked == []
+
+
+def test_watching_refuses_an_ending_of_another_format(
+    api: ApiServer, hotslot: Hotslot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served(api, result=finished())
+    assert hotslot("watch", JOB_ID, "-o", str(tmp_path / "w.jpg"), "--url", api.url) == 1
+    assert "the ending says jpeg, but the format is png" in capsys.readouterr().err
+    assert hotslot("watch", JOB_ID, "-o", str(tmp_path / "w.png"), "--url", api.url) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["w.png"]
+
+
 def test_a_failed_job_is_a_failure_with_its_sentence(
     api: ApiServer, hotslot: Hotslot, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,9 +33,7 @@ def test_programs_of_a_stack(tmp_path: Path) -> None:
 
 def test_what_the_stack_decides_is_what_the_programs_accept(tmp_path: Path) -> None:
     decided = decide(plan_in(tmp_path / "data"))
-    settings = Settings.model_validate(
-        decided | {"webhook_allowed_networks": json.loads(decided["webhook_allowed_networks"])}
-    )
+    settings = Settings.model_validate(decided)
     assert settings.data_folder == tmp_path / "data"
     assert settings.adapter_folder == tmp_path / "data" / "adapters"
     assert settings.adapter_folder.is_dir()
@@ -93,6 +91,14 @@ def test_settings_from_the_environment_count_as_the_users(monkeypatch: pytest.Mo
     plan = plan_up(Settings(), 8123, None, read_catalogue())
     assert {"redis_url", "store"} <= plan.given
     assert "public_url" not in plan.given
+
+
+def test_names_that_are_no_setting_are_not_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTSLOT_S3_BUKET", "mine")
+    monkeypatch.setenv("HOTSLOT_S3_BUCKET", "mine")
+    environment = plan_in(tmp_path).environment
+    assert "HOTSLOT_S3_BUCKET" in environment
+    assert "HOTSLOT_S3_BUKET" not in environment
 
 
 def test_a_taken_port_is_refused(api: ApiServer) -> None:
