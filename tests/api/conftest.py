@@ -1,4 +1,4 @@
-"""One served app per session, on a server that is emptied before each test."""
+"""One served app per file, on a server that is emptied before each test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def settings_for(redis_url: str, data_folder: Path) -> Settings:
     )
 
 
-@pytest.fixture(scope="session")
+# Not for the session: its timers would reclaim, with their long leases, what other tests put on the same server.
+@pytest.fixture(scope="module")
 def _served(api_settings: Settings) -> Iterator[Live]:
     with serving(api_settings) as live:
         yield live

@@ -113,10 +113,14 @@ def test_adapters_swaps_and_a_soft_stop(stand: Stand) -> None:
 
     def counted() -> bool:
         (seen,) = stand.presence.alive()
-        return (seen.jobs, seen.swaps, seen.state) == (6, 2, "idle")
+        return (seen.jobs, seen.state) == (6, "idle")
 
     wait_for("the worker's own account", counted)
-    assert [one.resident for one in stand.presence.alive()] == [("moss",)]
+    (seen,) = stand.presence.alive()
+    last = max(jobs, key=lambda job: job.claimed_ms or 0)
+    assert seen.resident == tuple(adapter.source for adapter in last.spec.adapters)
+    # The first may be claimed before the others are there.
+    assert seen.swaps == stand.queue.stats(BASE)["swaps"] <= 4
     assert worker.term() == 0, worker.log()
     assert "Traceback" not in worker.log()
     assert stand.presence.alive() == []
