@@ -36,8 +36,10 @@ def list_base_models(here: ServicesHere) -> BaseModelsView:
 @router.get("/v1/queues", summary="Look at the queues", responses=examples.queues() | examples.problems(503))
 def list_queues(here: ServicesHere) -> QueuesView:
     """Per base model: what waits, by adapters, for how long, and who serves it."""
-    workers, now_ms = here.presence.alive(), here.queue.server_time_ms()
-    return QueuesView(queues=[_queue(here, name, workers, now_ms) for name in here.catalogue.base_models])
+    workers, now_ms, running = here.presence.alive(), here.queue.server_time_ms(), here.queue.running()
+    return QueuesView(
+        queues=[_queue(here, name, workers, now_ms, running[name]) for name in here.catalogue.base_models]
+    )
 
 
 @router.get("/v1/workers", summary="List workers", responses=examples.workers() | examples.problems(503))
@@ -69,13 +71,13 @@ async def readyz(here: ServicesHere) -> ReadyView | Response:
     return answer(problem, {"Retry-After": str(RETRY_AFTER_S)}, ready=False, parts=shown)
 
 
-def _queue(here: Services, base_model: str, workers: list[WorkerInfo], now_ms: int) -> QueueView:
+def _queue(here: Services, base_model: str, workers: list[WorkerInfo], now_ms: int, running: int) -> QueueView:
     queue = here.queue
     return queue_view(
         base_model,
         queue.depth(base_model),
         _groups(here, base_model, now_ms),
-        len(queue.running(base_model)),
+        running,
         workers,
         queue.stats(base_model),
     )

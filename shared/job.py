@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from shared.errors import HotslotError
 from shared.request import ImageFormat, Priority, WebhookRequest
 
 RECORD_VERSION = 1
@@ -98,7 +99,7 @@ class ImageRecord(_Record):
 
 
 class AppliedAdapterRecord(_Record):
-    """What the slot held of one adapter."""
+    """What the slot held of one adapter; ``rank`` is the largest over its layers."""
 
     source: str
     revision: str | None
@@ -137,6 +138,11 @@ class JobError(_Record):
     code: str
     message: str
     retryable: bool
+
+    @classmethod
+    def of(cls, error: HotslotError) -> JobError:
+        """The form in which a job keeps this error."""
+        return cls(code=error.code, message=error.message, retryable=error.retryable)
 
 
 class Job(_Record):

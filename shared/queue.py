@@ -10,6 +10,7 @@ import json
 import logging
 import math
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -239,14 +240,14 @@ class Queue:
         with reached():
             return int(self._redis.zcard(keys.WAITING(base_model)))
 
-    def running(self, base_model: str) -> list[str]:
-        """Ids of jobs that hold a lease on this base model."""
+    def running(self) -> Counter[str]:
+        """How many jobs hold a lease, per base model."""
         with reached(), self._redis.pipeline(transaction=False) as pipe:
             held = members_of(self._redis, keys.LEASES())
             for job in held:
                 pipe.hget(keys.JOB(job), "base_model")
-            bases = pipe.execute()
-        return [job for job, base in zip(held, bases, strict=True) if base == base_model]
+            # A record can end between the two reads.
+            return Counter(base for base in pipe.execute() if base)
 
     def head(self, base_model: str, group: str) -> Job | None:
         """The group's oldest waiting job."""

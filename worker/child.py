@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
 from shared.catalogue import BaseModelEntry
@@ -21,6 +22,7 @@ from shared.tickets import Tickets, base_queue
 from worker.beat import Beat
 from worker.choose import Limits
 from worker.flags import Flags
+from worker.lease import Interrupted
 from worker.path import Desk, serve_one
 from worker.persist import persist
 from worker.spool import Spool
@@ -114,7 +116,9 @@ class Child:
         )
         for spooled in self._spool.pending():
             log.info("resuming the upload of job %s", spooled.job_id)
-            uploads.add(spooled)
+            # Told to stop meanwhile: `stop` hands back what found no room.
+            with suppress(Interrupted):
+                uploads.add(spooled)
         builtin = builtin_adapters(self._entry, self._settings.cache_folder)
         registry = Registry(client)
         for adapter in registered(engine, self._entry, builtin):

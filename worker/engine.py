@@ -11,11 +11,12 @@ import torch
 
 from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterError
+from shared.job import AppliedAdapterRecord
 from worker.compact import CompactAdapter, CompactCache
 from worker.compose import check_ranks, compose, in_order
 from worker.convert import read_adapter
 from worker.draw import draw
-from worker.engine_types import AdapterFile, AppliedAdapter, Drawing, DrawnImage, SwapReport
+from worker.engine_types import AdapterFile, Drawing, DrawnImage, SwapReport
 from worker.flux import supported_layers
 from worker.libraries import FluxPipeline, diffusers, peft, transformers
 from worker.load import load_pipeline, set_threads, slot_dtype
@@ -139,8 +140,8 @@ class DiffusersEngine:
         return adapter
 
 
-def _applied(file: AdapterFile, adapter: CompactAdapter) -> AppliedAdapter:
-    return AppliedAdapter(
+def _applied(file: AdapterFile, adapter: CompactAdapter) -> AppliedAdapterRecord:
+    return AppliedAdapterRecord(
         source=file.source,
         revision=file.revision,
         sha256=adapter.sha256,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from shared.job import AppliedAdapterRecord
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -29,23 +31,10 @@ class AdapterFile:
 
 
 @dataclass(frozen=True)
-class AppliedAdapter:
-    """What the slot holds of one adapter; ``rank`` is the largest over its layers."""
-
-    source: str
-    revision: str | None
-    sha256: str
-    rank: int
-    scale: float
-    layers_applied: int
-    text_encoder_layers: int
-
-
-@dataclass(frozen=True)
 class SwapReport:
     """``fingerprint``: from the slot's own tensors. ``changed``: whether the slot was rewritten."""
 
-    applied: tuple[AppliedAdapter, ...]
+    applied: tuple[AppliedAdapterRecord, ...]
     fingerprint: str
     changed: bool
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 from shared import adapter_files
 from shared.catalogue import BaseModelEntry
 from shared.errors import GenerationFailed, HotslotError, QueueUnavailable, UnknownAdapter, WorkerError
-from shared.job import AppliedAdapterRecord, Job, JobError, PinnedAdapter, Receipt
+from shared.job import Job, JobError, PinnedAdapter, Receipt
 from shared.queue import Queue
 from worker.choose import Limits, choose
 from worker.engine_types import AdapterFile, Drawing, DrawnImage, Engine, SwapReport
@@ -215,18 +215,7 @@ def spool(desk: Desk, job: Job, report: SwapReport, drawn: list[DrawnImage], tim
 def receipt(desk: Desk, job: Job, report: SwapReport) -> Receipt:
     """What made the images, as read back from the slot; the images' hashes follow when they are encoded."""
     return Receipt(
-        adapters=[
-            AppliedAdapterRecord(
-                source=one.source,
-                revision=one.revision,
-                sha256=one.sha256,
-                rank=one.rank,
-                scale=one.scale,
-                layers_applied=one.layers_applied,
-                text_encoder_layers=one.text_encoder_layers,
-            )
-            for one in report.applied
-        ],
+        adapters=list(report.applied),
         base_model=desk.entry.name,
         base_revision=desk.engine.base_revision,
         recipe=desk.engine.recipe,
@@ -250,8 +239,7 @@ def leave(desk: Desk, job: Job, why: Why) -> None:
 def fail(desk: Desk, job: Job, error: HotslotError) -> None:
     """End a job with the error's code and sentence."""
     log.info("job %s attempt %d failed: %s", job.id, job.attempt, error.code)
-    failure = JobError(code=error.code, message=error.message, retryable=error.retryable)
-    settle(desk, partial(desk.queue.fail, job.id, job.attempt, failure, job.warnings))
+    settle(desk, partial(desk.queue.fail, job.id, job.attempt, JobError.of(error), job.warnings))
 
 
 def settle(desk: Desk, call: Callable[[], T]) -> T:

@@ -66,11 +66,10 @@ class Uploads:
     def add(self, spooled: Spooled) -> None:
         """Carry this job in the background; waits while too many are under way.
 
-        Raises Interrupted when the process must end before there is room; the job is then not spooled any more.
+        Raises Interrupted when the process must end before there is room; ``close`` removes it from the spool.
         """
         while not self._room.acquire(timeout=ROOM_GLANCE_S):
             if self._stop_at_s():
-                self._spool.remove(spooled)
                 raise Interrupted("handed_back")
         self._thread.submit(self._carry, spooled).add_done_callback(lambda _: self._room.release())
 
@@ -132,7 +131,7 @@ class Uploads:
             self._try(partial(self._queue.stop, spooled.job_id, spooled.attempt, held), until_s)
 
     def _give_up(self, spooled: Spooled, error: HotslotError) -> None:
-        failure = JobError(code=error.code, message=error.message, retryable=error.retryable)
+        failure = JobError.of(error)
         try:
             self._try(
                 partial(self._queue.fail, spooled.job_id, spooled.attempt, failure, spooled.warnings),

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from worker.engine_types import AdapterFile, AppliedAdapter, Drawing, DrawnImage, SwapReport
+from shared.job import AppliedAdapterRecord
+from worker.engine_types import AdapterFile, Drawing, DrawnImage, SwapReport
 
 
 @dataclass
@@ -32,7 +33,18 @@ class FakeEngine:
     def swap(self, prepared: Any) -> SwapReport:
         changed = prepared != self.slot
         self.slot = prepared
-        applied = tuple(AppliedAdapter(one.source, one.revision, one.sha256, 4, one.scale, 1, 0) for one in prepared)
+        applied = tuple(
+            AppliedAdapterRecord(
+                source=one.source,
+                revision=one.revision,
+                sha256=one.sha256,
+                rank=4,
+                scale=one.scale,
+                layers_applied=1,
+                text_encoder_layers=0,
+            )
+            for one in prepared
+        )
         return SwapReport(applied, "+".join(one.source for one in prepared), changed)
 
     def draw(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> DrawnImage:
