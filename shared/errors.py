@@ -134,10 +134,14 @@ class KeyReused(RequestError):
 
 
 class AdapterError(HotslotError):
-    """This adapter cannot be served."""
+    """This adapter cannot be served. ``reason``: stable like the code, and narrower, where there are several."""
 
     code = "adapter_error"
     status = 422
+
+    def __init__(self, message: str, *, field: str | None = None, reason: str | None = None) -> None:
+        super().__init__(message, field=field)
+        self.reason = reason or self.code.removeprefix("adapter_")
 
 
 class AdapterUnreadable(AdapterError):

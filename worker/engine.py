@@ -9,10 +9,12 @@ from pathlib import Path
 import safetensors
 import torch
 
+from shared.adapters.base import BaseLayers
 from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterError
+from shared.families.flux import FLUX
 from shared.job import AppliedAdapterRecord
-from worker.compact import CompactAdapter, CompactCache
+from worker.compact import CompactAdapter, CompactCache, CompactLayer
 from worker.compose import check_ranks, compose, in_order
 from worker.convert import read_adapter
 from worker.draw import draw
@@ -51,6 +53,8 @@ class DiffusersEngine:
         self._base_revision = base_revision
         self._shapes = supported_layers(pipeline.transformer)
         self._slot = Slot(pipeline.transformer, self._shapes, entry.slot.top_rank)
+        named = {f"{FLUX.denoiser}.{name}": shape for name, shape in self._shapes.items()}
+        self._base = BaseLayers(FLUX, named, entry.slot.top_rank)
         self._cache = CompactCache(cache_bytes)
 
     @classmethod
@@ -113,7 +117,7 @@ class DiffusersEngine:
         weighted = prepared.weighted
         key = tuple((adapter.sha256, scale) for adapter, scale in in_order(weighted))
         changed = not self._slot.holds(key)
-        fingerprint = self._slot.fill(key, compose(weighted)) if changed else self._slot.check()
+        fingerprint = self._slot.fill(key, _unprefixed(compose(weighted))) if changed else self._slot.check()
         applied = tuple(map(_applied, prepared.files, prepared.adapters))
         return SwapReport(applied=applied, fingerprint=fingerprint, changed=changed)
 
@@ -131,13 +135,16 @@ class DiffusersEngine:
         if kept is not None:
             return kept
         try:
-            adapter = read_adapter(
-                file.path, file.sha256, self._shapes, self._entry.slot.top_rank, slot_dtype(self._entry)
-            )
+            adapter = read_adapter(file.path, file.sha256, self._base, slot_dtype(self._entry))
         except AdapterError as error:
-            raise type(error)(f"adapter {file.source!r}: {error.message}", field="adapters") from error
+            message = f"adapter {file.source!r}: {error.message}"
+            raise type(error)(message, field="adapters", reason=error.reason) from error
         self._cache.put(adapter)
         return adapter
+
+
+def _unprefixed(content: Mapping[str, CompactLayer]) -> dict[str, CompactLayer]:
+    return {name.removeprefix(f"{FLUX.denoiser}."): layer for name, layer in content.items()}
 
 
 def _applied(file: AdapterFile, adapter: CompactAdapter) -> AppliedAdapterRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from worker.dialect import LayerShape
+from shared.adapter_layers import LayerShape
 
 
 def supported_layers(transformer: nn.Module) -> dict[str, LayerShape]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from shared.adapter_layers import LayerShape
 from shared.errors import SlotCorrupt
 from worker.checksum import Sums, fingerprint_of, sums_of
 from worker.compact import CompactLayer
-from worker.dialect import LayerShape
 from worker.libraries import LoraConfig, LoraLinear, inject_adapter_in_model
 from worker.slot_layer import ADAPTER_NAME, SlotLayer
 

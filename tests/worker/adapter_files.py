@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from worker.dialect import LayerShape
+from shared.adapter_layers import LayerShape
 from worker.engine_types import AdapterFile
 
 QUERY = "transformer_blocks.0.attn.to_q"

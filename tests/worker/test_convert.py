@@ -8,12 +8,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from shared.adapter_layers import LayerShape
+from shared.adapters.base import BaseLayers
 from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterChanged, AdapterNotFinite, AdapterUnreadable, AdapterUnsupported
+from shared.families.flux import FLUX
 from tests.worker.adapter_files import OUT, QUERY, VALUE, Part, adapter, tensors_of, write
 from worker.compact import CompactAdapter, CompactCache, CompactLayer
 from worker.convert import read_adapter
-from worker.dialect import LayerShape
 from worker.flux import supported_layers
 from worker.libraries import FluxPipeline, LoraLinear, hushed, inject_adapter_in_model, peft
 from worker.load import load_pipeline
@@ -38,7 +40,11 @@ def fresh(entry: BaseModelEntry, cache_folder: Path) -> FluxPipeline:
 
 
 def read(path: Path, shapes: dict[str, LayerShape], dtype: torch.dtype = torch.float32) -> CompactAdapter:
-    return read_adapter(path, adapter(path).sha256, shapes, TOP_RANK, dtype)
+    return read_adapter(path, adapter(path).sha256, base_of(shapes), dtype)
+
+
+def base_of(shapes: dict[str, LayerShape]) -> BaseLayers:
+    return BaseLayers(FLUX, {f"transformer.{name}": shape for name, shape in shapes.items()}, TOP_RANK)
 
 
 def strengths(path: Path, shapes: dict[str, LayerShape], endings: tuple[str, str] | None = None) -> dict[str, object]:
@@ -47,9 +53,9 @@ def strengths(path: Path, shapes: dict[str, LayerShape], endings: tuple[str, str
     ending = (endings or (".lora_A.weight", ".lora_B.weight"))[1]
     found: dict[str, object] = {}
     for name, layer in read(path, shapes).layers.items():
-        ratio = layer.up / raw[f"transformer.{name}{ending}"].to(torch.float32)
+        ratio = layer.up / raw[f"{name}{ending}"].to(torch.float32)
         assert ratio.std() < 1e-6 * abs(ratio.mean()) + 1e-9
-        found[name] = pytest.approx(float(ratio.median()), rel=1e-6)
+        found[name.removeprefix("transformer.")] = pytest.approx(float(ratio.median()), rel=1e-6)
     return found
 
 
@@ -150,7 +156,7 @@ def test_two_alphas_that_contradict_each_other(shapes: dict[str, LayerShape], tm
 
 def test_half_precision_weights_are_taken_as_they_are(shapes: dict[str, LayerShape], tmp_path: Path) -> None:
     tensors = {key: value.bfloat16() for key, value in tensors_of({QUERY: Part(4)}, shapes).items()}
-    layer = read(write(tmp_path / "a.safetensors", tensors), shapes).layers[QUERY]
+    layer = read(write(tmp_path / "a.safetensors", tensors), shapes).layers[f"transformer.{QUERY}"]
     assert torch.equal(layer.down, tensors[f"transformer.{QUERY}.lora_A.weight"].float())
     assert layer.up.dtype == torch.float32
 
@@ -177,14 +183,14 @@ def test_other_bytes_than_the_jobs(shapes: dict[str, LayerShape], tmp_path: Path
     for content in (write(tmp_path / "b.safetensors", tensors_of({QUERY: Part(4)}, shapes, 1)).read_bytes(), b"<html>"):
         path.write_bytes(content)
         with pytest.raises(AdapterChanged):
-            read_adapter(path, admitted, shapes, TOP_RANK, torch.float32)
+            read_adapter(path, admitted, base_of(shapes), torch.float32)
 
 
 def test_what_is_no_file(shapes: dict[str, LayerShape], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "absent", tmp_path, tmp_path / "pipe"):
         with pytest.raises(AdapterUnreadable):
-            read_adapter(path, "0" * 64, shapes, TOP_RANK, torch.float32)
+            read_adapter(path, "0" * 64, base_of(shapes), torch.float32)
 
 
 def test_a_pickle_is_never_loaded(shapes: dict[str, LayerShape], tmp_path: Path) -> None:

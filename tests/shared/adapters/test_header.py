@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import struct
 import tracemalloc
@@ -10,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.adapters.header import Header, read_header
 from shared.errors import AdapterUnreadable
-from worker.header import Header, read_header
 
 ENTRY = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
 
@@ -22,7 +21,7 @@ def file_of(header: object, data_bytes: int = 24) -> bytes:
 
 
 def read(content: bytes) -> Header:
-    return read_header(io.BytesIO(content), len(content))
+    return read_header(lambda offset, length: content[offset : offset + length], len(content))
 
 
 def test_reads_names_shapes_and_metadata() -> None:
