@@ -13,6 +13,7 @@ from shared.adapters.base import BaseLayers
 from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterChanged, AdapterNotFinite, AdapterUnreadable, AdapterUnsupported
 from shared.families.flux import FLUX
+from shared.families.sd15 import SD15
 from tests.worker.adapter_files import OUT, QUERY, VALUE, Part, adapter, tensors_of, write
 from worker.compact import CompactAdapter, CompactCache, CompactLayer
 from worker.convert import read_adapter
@@ -213,3 +214,49 @@ def test_the_cache_drops_what_was_used_longest_ago() -> None:
     cache.put(huge)
     assert cache.get("d") is None
     assert cache.get("a") is not None
+
+
+@pytest.mark.parametrize("stored", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("slot", [torch.float32, torch.bfloat16, torch.float16])
+def test_weights_of_eight_bits_are_taken_exactly(
+    stored: torch.dtype, slot: torch.dtype, shapes: dict[str, LayerShape], tmp_path: Path
+) -> None:
+    codes = torch.arange(256, dtype=torch.uint8).view(stored)
+    finite = codes[torch.isfinite(codes.float())]
+    width = shapes[QUERY].inputs
+    values = finite.repeat(math.ceil(4 * width / len(finite)))[: 4 * width]
+    assert set(values.float().tolist()) == set(finite.float().tolist())
+    down, up = values.reshape(4, width).clone(), values.reshape(width, 4).clone()
+    tensors = {f"transformer.{QUERY}.lora_A.weight": down, f"transformer.{QUERY}.lora_B.weight": up}
+    layer = read(write(tmp_path / "a.safetensors", tensors), shapes, slot).layers[f"transformer.{QUERY}"]
+    assert torch.equal(layer.down.double(), down.double())
+    assert torch.equal(layer.up.double(), up.double())
+    tensors[f"transformer.{QUERY}.lora_B.weight"] = torch.full((width, 4), math.nan).to(stored)
+    with pytest.raises(AdapterNotFinite):
+        read(write(tmp_path / "b.safetensors", tensors), shapes, slot)
+
+
+def test_convolutions_are_what_peft_makes_of_them(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv_in = torch.nn.Conv2d(4, 6, 3, padding=1)
+            self.conv_out = torch.nn.Conv2d(6, 6, 1)
+
+    generator = torch.Generator().manual_seed(3)
+    layers = {"unet.conv_in": LayerShape(4, 6, (3, 3)), "unet.conv_out": LayerShape(6, 6, (1, 1))}
+    halves = {"conv_in": ((2, 4, 3, 3), (6, 2, 1, 1)), "conv_out": ((2, 6), (6, 2))}
+    tensors = {}
+    for name, shape in halves.items():
+        for half, size in zip(("A", "B"), shape, strict=True):
+            tensors[f"unet.{name}.lora_{half}.weight"] = torch.randn(size, generator=generator)
+    path = write(tmp_path / "a.safetensors", tensors)
+    found = read_adapter(path, adapter(path).sha256, BaseLayers(SD15, layers, TOP_RANK), torch.float32)
+    model = Model()
+    inject_adapter_in_model(peft.LoraConfig(r=2, lora_alpha=2, target_modules=["conv_in", "conv_out"]), model)
+    for name, compact in found.layers.items():
+        layer = model.get_submodule(name.removeprefix("unet."))
+        layer.lora_A["default"].weight.data.copy_(compact.down)
+        layer.lora_B["default"].weight.data.copy_(compact.up)
+        raw = [tensors[f"{name}.lora_{half}.weight"].flatten(1) for half in "BA"]
+        assert torch.allclose(layer.get_delta_weight("default").flatten(1), raw[0] @ raw[1])
