@@ -9,10 +9,12 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Request
 
+from api.inspection import Inspector
 from api.limits import shown
 from api.readiness import Readiness
 from api.waiting import MOST_WAITERS, Waiters
-from shared.adapter_files import FileHashes
+from shared.adapter_files import FileHashes, FolderFiles
+from shared.adapters.served import served_bases
 from shared.catalogue import Catalogue, read_catalogue
 from shared.errors import InvalidRequest, JobGone, JobNotFound
 from shared.events import Events
@@ -45,6 +47,7 @@ class Services:
     tickets: Tickets
     store: Store
     file_hashes: FileHashes
+    inspector: Inspector
     events: Events
     waiters: Waiters
     readiness: Readiness
@@ -89,6 +92,7 @@ def build(settings: Settings) -> Services:
         tickets=tickets,
         store=store,
         file_hashes=FileHashes(),
+        inspector=Inspector(catalogue, served_bases(catalogue), FolderFiles(settings.adapter_folder)),
         events=Events(connect_async(settings, MOST_WAITERS + SPARE_CONNECTIONS)),
         waiters=Waiters(),
         readiness=Readiness({"redis": check_redis, "store": store.check}),

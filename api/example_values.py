@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fastapi.openapi.models import Example
 
+from shared.adapters.inspection import Inspection, Ranks, Trained, Verdict
 from shared.job import AppliedAdapterRecord, ImageRecord, Job, JobSpec, PinnedAdapter, Receipt, Result, Status
 from shared.presence import WorkerInfo
+from shared.registry import RegisteredAdapter
 from shared.view import JobView, job_view
 
 ID = "01KJ9QZ7W5V0T3N8M2C4X6B1AD"
@@ -123,4 +125,38 @@ WORKER = WorkerInfo(
     swaps=5,
     jobs=24,
     load_ms=1900,
+)
+
+INSPECTION = Inspection(
+    size_bytes=68_224,
+    sha256=None,
+    verdict=Verdict(base_model="tiny-flux", outcome="converts"),
+    family="flux.1",
+    dialect="kohya",
+    tensors=6,
+    dtypes={"BF16": 6},
+    ranks=Ranks(smallest=8, largest=8, layers={8: 2}),
+    alphas="all",
+    text_encoder_keys=0,
+    targets={"transformer.transformer_blocks.*.attn.to_out.0": 2},
+    trained=Trained(base_model=["tiny-flux"], trigger_words=["sketch of"], modelspec={"title": "sketch"}),
+)
+REFUSED = Inspection(
+    size_bytes=1324,
+    sha256=None,
+    verdict=Verdict(
+        base_model="tiny-flux",
+        outcome="refused",
+        code="adapter_unreadable",
+        reason="web_page",
+        sentence="not a safetensors file: it is a web page (HTML or XML); download the file itself.",
+    ),
+)
+SKETCH = RegisteredAdapter(
+    name="sketch",
+    base_model="tiny-flux",
+    sha256=SHA256,
+    location="file:mine/sketch.safetensors",
+    rank=8,
+    inspection=INSPECTION,
 )

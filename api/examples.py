@@ -10,6 +10,8 @@ from api import example_values as v
 from api import problems as p
 from api.validation import FieldProblem
 from api.views import (
+    AdaptersView,
+    AdapterView,
     AliveView,
     BaseModelsView,
     GroupView,
@@ -18,6 +20,7 @@ from api.views import (
     QueuesView,
     ReadyView,
     WorkersView,
+    adapter_view,
     base_model_view,
     queue_view,
     worker_view,
@@ -101,6 +104,21 @@ def base_models() -> Responses:
     return {200: _json("What is served.", served=view)}
 
 
+def inspection() -> Responses:
+    """What inspection says."""
+    return {200: _json("What the file holds.", taken=v.INSPECTION, refused=v.REFUSED)}
+
+
+def adapter(status: int, description: str) -> Responses:
+    """A registered adapter."""
+    return {status: {"model": AdapterView} | _json(description, registered=adapter_view(v.SKETCH))}
+
+
+def adapters() -> Responses:
+    """All registered adapters."""
+    return {200: _json("All registered adapters.", all=AdaptersView(adapters=[adapter_view(v.SKETCH)]))}
+
+
 def queues() -> Responses:
     """All queues."""
     groups = [GroupView(adapters=["ember"], waiting=3, oldest_wait_ms=420, overtaken=1)]
@@ -134,6 +152,9 @@ _PROBLEMS: dict[int, dict[str, p.Problem]] = {
     409: {
         "key used": p.make_problem(
             409, "idempotency_key_reused", "This Idempotency-Key was used for another job; send a new key."
+        ),
+        "name taken": p.make_problem(
+            409, "adapter_reserved", 'name: "ember" comes with tiny-flux; choose another name.', field="name"
         ),
         "finished": p.make_problem(409, "job_finished", "The job has already succeeded."),
     },

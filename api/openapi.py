@@ -13,6 +13,7 @@ from api.problems import Problem
 TAGS = [
     {"name": "jobs", "description": "Submit jobs and see what comes of them."},
     {"name": "images", "description": "Fetch what jobs made."},
+    {"name": "adapters", "description": "Look into adapter files, and give them names."},
     {"name": "status", "description": "See what is served, what waits, and who works."},
 ]
 DESCRIPTION = """Images from many LoRA adapters on few resident base models.

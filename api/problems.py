@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from api.validation import FieldProblem, findings, is_not_json
-from shared.errors import AdapterNotReady, HotslotError, InvalidRequest, SetupError
+from shared.errors import AdapterError, AdapterNotReady, HotslotError, InvalidRequest, SetupError
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ class Problem(BaseModel):
     detail: str = Field(description="One sentence that says what to do.")
     code: str = Field(description="Stable and machine-readable.", examples=["adapter_unknown"])
     retryable: bool = Field(description="Whether the same request can succeed later.")
+    reason: str | None = Field(default=None, description="Why an adapter is refused, narrower than the code.")
     field: str | None = Field(default=None, description="The field at fault, where there is one.")
     errors: list[FieldProblem] | None = Field(default=None, description="Every fault of a request that has several.")
 
@@ -99,6 +100,8 @@ async def _hotslot(_: Request, error: Exception) -> Response:
         found = (error, *error.others)
         return answer(_refusal([FieldProblem(field=str(one.field), message=one.message) for one in found]))
     problem = make_problem(error.status, error.code, error.message, retryable=error.retryable, field=error.field)
+    if isinstance(error, AdapterError):
+        problem = problem.model_copy(update={"reason": error.reason})
     return answer(problem, _retry_after(error))
 
 

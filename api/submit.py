@@ -30,12 +30,13 @@ def submit(here: Services, request: JobRequest, idempotency_key: str | None) -> 
     if request.webhook:
         check_webhook(request.webhook, here.settings)
     spec, warnings = admit(
-        request,
+        here.inspector.with_base_model(request),
         here.catalogue,
         here.registry.all(),
         lambda path, field: find_file(here, path, field),
         lambda: secrets.randbelow(DRAWN_SEEDS),
     )
+    here.inspector.check_job(spec)
     warnings += unserved(spec.base_model, here.presence.alive())
     job_id = new_job_id()
     stored = here.queue.submit(

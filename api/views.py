@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, Field
 
+from shared.adapters.inspection import Inspection
 from shared.catalogue import BaseModelEntry, Sampling, Sizes
 from shared.job import Job
 from shared.presence import State, WorkerInfo
@@ -40,6 +41,23 @@ class BaseModelsView(BaseModel):
     """What is served."""
 
     base_models: list[BaseModelView]
+
+
+class AdapterView(BaseModel):
+    """One registered adapter."""
+
+    name: str = Field(examples=["sketch"])
+    base_model: str
+    source: str
+    sha256: str
+    rank: int = Field(description="Largest rank over its layers.")
+    inspection: Inspection | None = Field(description="What was seen at registration; null if it comes with a model.")
+
+
+class AdaptersView(BaseModel):
+    """All registered adapters."""
+
+    adapters: list[AdapterView]
 
 
 class GroupView(BaseModel):
@@ -116,6 +134,18 @@ class ReadyView(BaseModel):
 
     ready: bool
     parts: dict[str, PartView]
+
+
+def adapter_view(adapter: RegisteredAdapter) -> AdapterView:
+    """A registered adapter as callers see it."""
+    return AdapterView(
+        name=adapter.name,
+        base_model=adapter.base_model,
+        source=adapter.location,
+        sha256=adapter.sha256,
+        rank=adapter.rank,
+        inspection=adapter.inspection,
+    )
 
 
 def base_model_view(

@@ -22,9 +22,13 @@ class _Entry(BaseModel):
 
 
 class Slot(_Entry):
-    """The adapter slot. ``rank_tiers``: ranks for which zero adapters are injected, ascending."""
+    """The adapter slot. ``rank_tiers``: ranks for which zero adapters are injected, ascending.
+
+    ``text_encoders``: whether adapters may change the text encoders too.
+    """
 
     rank_tiers: tuple[int, ...] = Field(min_length=1)
+    text_encoders: bool = False
 
     @property
     def top_rank(self) -> int:
@@ -65,16 +69,21 @@ class BaseModelEntry(_Entry):
 
     ``source`` is ``builtin:NAME`` (made in code) or a local diffusers folder. ``builtin_adapters`` names the adapters
     that the worker itself makes and registers, so the API can tell "not ready yet" from "unknown".
+
+    ``aliases``: names of this base model and its fine-tunes in adapters' metadata (upper and lower case are the same).
+    ``layout``: the bundled model whose layers it has, where the API cannot read its folder.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
-    family: Literal["flux.1"]
+    family: Literal["flux.1", "sdxl", "sd1.5"]
     source: str
     revision: str = "builtin"
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     device: str = "cpu"
     recipe: Literal["eager"] = "eager"
     builtin_adapters: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    layout: str | None = None
     slot: Slot
     sizes: Sizes
     sampling: Sampling

@@ -5,6 +5,8 @@
     │   ├── InvalidRequest      422 invalid_request
     │   ├── UnknownBaseModel    422 base_model_unknown
     │   ├── UnknownAdapter      422 adapter_unknown
+    │   ├── AdapterNotFound     404 adapter_not_found
+    │   ├── AdapterReserved     409 adapter_reserved
     │   ├── AddressRefused      422 address_refused
     │   ├── JobNotFound         404 job_not_found
     │   ├── JobGone             410 job_gone
@@ -83,6 +85,20 @@ class UnknownAdapter(RequestError):
     """The adapter is not registered, or its file is not there."""
 
     code = "adapter_unknown"
+
+
+class AdapterNotFound(RequestError):
+    """No adapter of this name is registered."""
+
+    code = "adapter_not_found"
+    status = 404
+
+
+class AdapterReserved(RequestError):
+    """The name belongs to an adapter that comes with a base model."""
+
+    code = "adapter_reserved"
+    status = 409
 
 
 class AddressRefused(RequestError):

@@ -6,6 +6,7 @@ import redis
 from pydantic import BaseModel, ConfigDict
 
 from shared import keys
+from shared.adapters.inspection import Inspection
 from shared.server import fields_of, reached
 
 
@@ -20,6 +21,8 @@ class RegisteredAdapter(BaseModel):
     location: str
     rank: int
     """Largest rank over its layers."""
+    inspection: Inspection | None = None
+    """What was seen when it was registered; None for what comes with a base model."""
 
 
 class Registry:
@@ -32,6 +35,11 @@ class Registry:
         """Register or replace. Queued jobs keep the hash they were admitted with, and never run with other bytes."""
         with reached():
             self._redis.hset(keys.ADAPTERS(), adapter.name, adapter.model_dump_json())
+
+    def remove(self, name: str) -> bool:
+        """Forget the name, if it was known. Queued jobs keep what they were admitted with."""
+        with reached():
+            return bool(self._redis.hdel(keys.ADAPTERS(), name))
 
     def all(self) -> dict[str, RegisteredAdapter]:
         """Every registered adapter by name."""

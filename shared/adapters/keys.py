@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from shared.adapters.base import BaseLayers
+from shared.adapters.header import TensorEntry
 from shared.adapters.kinds import named, refusal
-from shared.adapters.names import KOHYA_ENDINGS, OLD_ENDINGS, PAIRS, PEFT_ENDINGS, Dialect, Named, NameTable, name_table
+from shared.adapters.names import KOHYA_ENDINGS, OLD_ENDINGS, PAIRS, PEFT_ENDINGS, Dialect, Named, NameTable
 from shared.errors import AdapterError, AdapterMismatch, AdapterUnsupported
 from shared.families.bundled import bundled_models
 from shared.families.family import Family, Piece, component_of
@@ -148,11 +150,46 @@ def _other_family(keys: list[str], own: Family) -> str | None:
 
 def known_keys(keys: Iterable[str], bundled: str) -> int:
     """How many of these keys name a layer of a bundled base model."""
-    names = _bundled_names(bundled)
-    return sum((split := _split(key)) is not None and _meaning(names, *split) is not None for key in keys)
+    return len(_meanings(keys, bundled))
+
+
+def recognise(tensors: Mapping[str, TensorEntry]) -> tuple[str | None, Dialect | None]:
+    """The family whose published base models know most of these tensors by name, then by width, and the dialect.
+
+    The family is None where two families know them equally well.
+    """
+    scores: dict[tuple[int, int], set[str]] = {}
+    for name in bundled_models():
+        meanings, layers = _meanings(tensors, name), _bundled_base(name).layers
+        fitting = sum(
+            len(shape := tensors[key].shape) > 1 and shape[1] == layers[meaning.pieces[0].layer].inputs
+            for key, meaning in meanings.items()
+            if _ENDINGS[(_split(key) or ("", ALPHA))[1]] == "down"
+        )
+        scores.setdefault((len(meanings), fitting), set()).add(name)
+    best = max(scores)
+    if not best[0]:
+        return None, None
+    named_by = scores[best]
+    families = {bundled_models()[name].family.name for name in named_by}
+    dialects = Counter(
+        meaning.dialect for meaning in _meanings(tensors, min(named_by)).values() if _told_apart(meaning)
+    ) or Counter([Dialect.KOHYA])
+    return families.pop() if len(families) == 1 else None, dialects.most_common(1)[0][0]
+
+
+def is_text_encoder(key: str) -> bool:
+    """Whether a key is of a text encoder, in any dialect."""
+    return _TEXT_ENCODER.match(key) is not None
+
+
+def _meanings(keys: Iterable[str], bundled: str) -> dict[str, Named]:
+    names = _bundled_base(bundled).names
+    found = {key: _meaning(names, *split) for key in keys if (split := _split(key)) is not None}
+    return {key: meaning for key, meaning in found.items() if meaning is not None}
 
 
 @cache
-def _bundled_names(name: str) -> NameTable:
+def _bundled_base(name: str) -> BaseLayers:
     model = bundled_models()[name]
-    return name_table(model.family, model.layers())
+    return BaseLayers(model.family, model.layers(), top_rank=0)

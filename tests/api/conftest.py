@@ -9,6 +9,7 @@ import pytest
 
 from shared.embedded import EmbeddedServer
 from shared.settings import Settings
+from tests.adapter_bytes import SKETCH
 from tests.api.live import Live, serving
 
 
@@ -16,7 +17,7 @@ from tests.api.live import Live, serving
 def api_settings(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     adapters = tmp_path_factory.mktemp("adapters")
     (adapters / "mine").mkdir()
-    (adapters / "mine" / "sketch.safetensors").write_bytes(b"weights")
+    (adapters / "mine" / "sketch.safetensors").write_bytes(SKETCH)
     return settings_for(valkey.url, tmp_path_factory.mktemp("data")).model_copy(update={"adapter_folder": adapters})
 
 

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from api.admit import admit
 from api.main import create_app
 from api.problems import Problem
-from api.views import AliveView, BaseModelsView, JobsPage, QueuesView, ReadyView, WorkersView
+from api.views import AdaptersView, AdapterView, AliveView, BaseModelsView, JobsPage, QueuesView, ReadyView, WorkersView
+from shared.adapters.inspection import Inspection
 from shared.catalogue import read_catalogue
 from shared.registry import RegisteredAdapter
 from shared.request import JobRequest
@@ -35,6 +36,11 @@ ROUTES = {
     ("get", "/v1/files/{key}"),
     ("head", "/v1/files/{key}"),
     ("get", "/v1/base-models"),
+    ("post", "/v1/adapters"),
+    ("get", "/v1/adapters"),
+    ("post", "/v1/adapters/inspect"),
+    ("get", "/v1/adapters/{name}"),
+    ("delete", "/v1/adapters/{name}"),
     ("get", "/v1/queues"),
     ("get", "/v1/workers"),
     ("get", "/healthz"),
@@ -47,6 +53,10 @@ FORMS: dict[tuple[str, str], type[BaseModel]] = {
     ("get", "/v1/jobs/{job_id}"): JobView,
     ("post", "/v1/jobs/{job_id}/cancel"): JobView,
     ("get", "/v1/base-models"): BaseModelsView,
+    ("post", "/v1/adapters"): AdapterView,
+    ("get", "/v1/adapters"): AdaptersView,
+    ("post", "/v1/adapters/inspect"): Inspection,
+    ("get", "/v1/adapters/{name}"): AdapterView,
     ("get", "/v1/queues"): QueuesView,
     ("get", "/v1/workers"): WorkersView,
     ("get", "/healthz"): AliveView,

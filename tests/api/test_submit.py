@@ -12,6 +12,7 @@ from api.submit import digest
 from shared import keys
 from shared.adapter_files import sha256_of
 from shared.request import JobRequest
+from tests.adapter_bytes import SKETCH, adapter_bytes, lora
 from tests.api.live import BASE, Live, problem_of, until
 
 BODY = {"prompt": "a fox", "base_model": BASE, "seed": 7}
@@ -82,7 +83,7 @@ def test_the_shortest_deadline_is_one(live: Live) -> None:
 
 def test_a_file_below_the_adapter_folder_is_pinned(live: Live) -> None:
     job = live.submit(adapters=[{"source": "file:mine/sketch.safetensors"}])
-    assert job["adapters"][0]["sha256"] == hashlib.sha256(b"weights").hexdigest()
+    assert job["adapters"][0]["sha256"] == hashlib.sha256(SKETCH).hexdigest()
     assert live.queue.get(job["id"]).spec.adapters[0].location == "file:mine/sketch.safetensors"
 
 
@@ -116,10 +117,11 @@ def test_a_file_is_read_once_while_it_does_not_change(live: Live, monkeypatch: p
 
     monkeypatch.setattr("shared.adapter_files.sha256_of", counted)
     assert live.settings.adapter_folder is not None
-    (live.settings.adapter_folder / "once").write_bytes(b"more weights")
+    other = adapter_bytes(lora(rank=5))
+    (live.settings.adapter_folder / "once").write_bytes(other)
     for _ in range(2):
         job = live.submit(adapters=[{"source": "file:once"}])
-        assert job["adapters"][0]["sha256"] == hashlib.sha256(b"more weights").hexdigest()
+        assert job["adapters"][0]["sha256"] == hashlib.sha256(other).hexdigest()
     assert len(read) == 1
 
 

@@ -1,0 +1,122 @@
+"""Adapters: look into a file, give it a name, forget the name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from api import examples
+from api.deps import Services, ServicesHere
+from api.limits import shown
+from api.submit import find_file
+from api.views import AdaptersView, AdapterView, adapter_view
+from shared.adapter_files import FILE
+from shared.adapters.inspection import Inspection, error_of
+from shared.errors import AdapterNotFound, AdapterReserved, InvalidRequest
+from shared.registry import RegisteredAdapter
+
+router = APIRouter(prefix="/v1/adapters", tags=["adapters"])
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+_LONGEST_SOURCE = 2048
+
+
+class InspectRequest(BaseModel):
+    """A file to look into."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: str = Field(min_length=1, max_length=_LONGEST_SOURCE, examples=["file:mine/sketch.safetensors"])
+    base_model: str | None = Field(default=None, description="For which the verdict is; else the one it is for.")
+
+
+class RegisterRequest(InspectRequest):
+    """A file and the name that it gets."""
+
+    name: str = Field(pattern=NAME_PATTERN, examples=["sketch"])
+
+
+@router.post(
+    "/inspect",
+    summary="Look into an adapter file",
+    responses=examples.inspection() | examples.problems(400, 413, 422, 503),
+)
+def inspect_adapter(request: Annotated[InspectRequest, Body()], here: ServicesHere) -> Inspection:
+    """What the file's header tells, and whether a base model can use it. Nothing is stored; no weights are read."""
+    return here.inspector.inspect(request.source, request.base_model)
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Register an adapter",
+    responses=examples.adapter(201, "The name is known from now on.") | examples.problems(400, 409, 413, 422, 503),
+)
+def register_adapter(request: Annotated[RegisterRequest, Body()], here: ServicesHere) -> AdapterView:
+    """Give a file a name, after looking into it. A name that is known means the new file from now on."""
+    _refuse_reserved(here, request.name, "name")
+    inspection = here.inspector.inspect(request.source, request.base_model)
+    verdict = inspection.verdict
+    if verdict is None:
+        served = ", ".join(sorted(here.catalogue.base_models))
+        raise InvalidRequest(
+            f"base_model: name one, because the file does not tell which it is for; served here: {served}.",
+            field="base_model",
+        )
+    if verdict.outcome == "refused" or verdict.base_model is None or inspection.ranks is None:
+        raise error_of(verdict, "source")
+    sha256 = find_file(here, request.source.removeprefix(FILE), "source")
+    adapter = RegisteredAdapter(
+        name=request.name,
+        base_model=verdict.base_model,
+        sha256=sha256,
+        location=request.source,
+        rank=inspection.ranks.largest,
+        inspection=inspection.model_copy(update={"sha256": sha256}),
+    )
+    here.registry.put(adapter)
+    return adapter_view(adapter)
+
+
+@router.get("", summary="List adapters", responses=examples.adapters() | examples.problems(503))
+def list_adapters(here: ServicesHere) -> AdaptersView:
+    """Every registered adapter, by name."""
+    found = sorted(here.registry.all().values(), key=lambda adapter: adapter.name)
+    return AdaptersView(adapters=[adapter_view(adapter) for adapter in found])
+
+
+AdapterName = Annotated[str, Path(description="The name that it was registered with.", examples=["sketch"])]
+
+
+@router.get(
+    "/{name}",
+    summary="Read an adapter",
+    responses=examples.adapter(200, "The adapter.") | examples.problems(404, 503),
+)
+def read_adapter(name: AdapterName, here: ServicesHere) -> AdapterView:
+    """One registered adapter."""
+    found = here.registry.all().get(name)
+    if found is None:
+        raise AdapterNotFound(f"No adapter {shown(name)} is registered here.")
+    return adapter_view(found)
+
+
+@router.delete(
+    "/{name}",
+    status_code=204,
+    summary="Forget an adapter",
+    responses=examples.problems(404, 409, 503),
+)
+def delete_adapter(name: AdapterName, here: ServicesHere) -> None:
+    """Forget a name. The file stays, and jobs that were taken before run with what they were admitted with."""
+    _refuse_reserved(here, name, "name")
+    if not here.registry.remove(name):
+        raise AdapterNotFound(f"No adapter {shown(name)} is registered here.")
+
+
+def _refuse_reserved(here: Services, name: str, field: str) -> None:
+    for entry in here.catalogue.base_models.values():
+        if name in entry.builtin_adapters:
+            raise AdapterReserved(f"{field}: {shown(name)} comes with {entry.name}; choose another name.", field=field)
