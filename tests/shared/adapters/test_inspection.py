@@ -12,7 +12,7 @@ from shared.adapters.header import FIRST_READ_BYTES, read_header
 from shared.adapters.inspection import Inspection, error_of, inspect, inspect_header
 from shared.errors import AdapterMismatch, StoreUnavailable
 from shared.families.bundled import bundled_models
-from tests.adapter_bytes import adapter_bytes
+from tests.adapter_bytes import adapter_bytes, header_bytes
 from tests.shared.adapters.field_headers import field_headers
 
 DEV = BaseLayers(bundled_models()["flux.1-dev"].family, bundled_models()["flux.1-dev"].layers(), top_rank=128)
@@ -79,9 +79,9 @@ def test_layers_are_counted() -> None:
 def test_a_gigabyte_costs_less_than_a_megabyte() -> None:
     shapes = HEADERS["dora_onetrainer"].shapes()
     shapes["transformer.proj_out.lora_A.weight"] = (1 << 28, 1)
-    header = json.dumps(_header(shapes)).encode()
-    content = len(header).to_bytes(8, "little") + header
-    remote = Remote(content, len(content) + sum(4 * _product(shape) for shape in shapes.values()))
+    raw, data_bytes = header_bytes({name: ("F32", shape) for name, shape in shapes.items()})
+    content = len(raw).to_bytes(8, "little") + raw
+    remote = Remote(content, len(content) + data_bytes)
     found = inspect(remote, DEV, "dev")
     assert remote.size_bytes > 1 << 30
     assert found.verdict is not None
@@ -89,23 +89,6 @@ def test_a_gigabyte_costs_less_than_a_megabyte() -> None:
     assert sum(length for _, length in remote.read) < 1 << 20
     assert remote.read[0] == (0, FIRST_READ_BYTES)
     assert len(remote.read) == 2
-
-
-def _header(shapes: dict[str, tuple[int, ...]]) -> dict[str, object]:
-    header: dict[str, object] = {}
-    reached = 0
-    for name, shape in shapes.items():
-        end = reached + 4 * _product(shape)
-        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [reached, end]}
-        reached = end
-    return header
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    product = 1
-    for size in shape:
-        product *= size
-    return product
 
 
 def test_a_source_that_ends_early() -> None:
