@@ -44,20 +44,16 @@ class Inspector:
         return self._judged(header, opened, name)
 
     def with_base_model(self, request: JobRequest) -> JobRequest:
-        """The request with the base model that its first file is for, where it names none.
+        """The request with the base model that its first file is for, where it names none and has files alone.
 
         Raises what opening and reading the file raise, and ``InvalidRequest`` where the file does not tell.
         """
-        if request.base_model is not None or not request.adapters:
+        sources = [asked.source for asked in request.adapters]
+        if request.base_model is not None or not sources or not all(source.startswith(FILE) for source in sources):
+            # A registered name beside a file tells more exactly.
             return request
-        place, source = next(
-            ((place, asked.source) for place, asked in enumerate(request.adapters) if asked.source.startswith(FILE)),
-            (0, ""),
-        )
-        if not source:
-            return request
-        field = f"adapters[{place}].source"
-        opened = self.open_source(source, field=field)
+        field = "adapters[0].source"
+        opened = self.open_source(sources[0], field=field)
         with _named(field):
             header = read_header(opened.read_range, opened.size_bytes)
         found = base_model_of(header, self.catalogue, self.bases)
