@@ -12,7 +12,6 @@ from fastapi import Depends, Path, Request
 from api.limits import shown
 from api.readiness import Readiness
 from api.waiting import MOST_WAITERS, Waiters
-from shared.adapter_files import FileHashes
 from shared.catalogue import Catalogue, read_catalogue
 from shared.errors import InvalidRequest, JobGone, JobNotFound
 from shared.events import Events
@@ -25,6 +24,8 @@ from shared.reclaim import Reclaimer
 from shared.registry import Registry
 from shared.server import check_server, connect_api, connect_async
 from shared.settings import Settings
+from shared.sources.pins import Pins
+from shared.sources.sources import Sources
 from shared.storage import Store, open_store
 from shared.tickets import Tickets
 from shared.view import JobView, job_view
@@ -44,7 +45,8 @@ class Services:
     presence: Presence
     tickets: Tickets
     store: Store
-    file_hashes: FileHashes
+    sources: Sources
+    pins: Pins
     events: Events
     waiters: Waiters
     readiness: Readiness
@@ -88,7 +90,8 @@ def build(settings: Settings) -> Services:
         presence=Presence(client),
         tickets=tickets,
         store=store,
-        file_hashes=FileHashes(),
+        sources=Sources(settings),
+        pins=Pins(),
         events=Events(connect_async(settings, MOST_WAITERS + SPARE_CONNECTIONS)),
         waiters=Waiters(),
         readiness=Readiness({"redis": check_redis, "store": store.check}),

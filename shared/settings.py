@@ -20,6 +20,8 @@ PREFIX = "HOTSLOT_"
 
 Network = IPv4Network | IPv6Network
 
+_YES = ("1", "ON", "YES", "TRUE")
+
 
 class Settings(BaseSettings):
     """Settings of every process. Durations carry their unit in the name."""
@@ -146,9 +148,6 @@ class Settings(BaseSettings):
             return tuple(ip_network(word.strip()) for word in value.split(",") if word.strip())
         except ValueError:
             raise ValueError("write networks as in 10.0.0.0/8,fd00::/8") from None
-
-
-_YES = ("1", "ON", "YES", "TRUE")
 
 
 def _of_the_hub(name: str) -> str:

@@ -60,8 +60,8 @@ class HubOrigin:
         check_size(found.size_bytes, self._largest_bytes)
         identity = Identity(location=pinned.text, revision=found.commit, sha256=found.sha256)
 
-        def read_range(begin: int, end: int) -> bytes:
-            return self._part(pinned).read(begin, end, READ_BUDGET_S)
+        def read_range(offset: int, length: int) -> bytes:
+            return self._part(pinned).read(offset, length, READ_BUDGET_S)
 
         return Opened(identity, found.size_bytes, read_range)
 

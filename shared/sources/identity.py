@@ -29,3 +29,8 @@ class Identity:
 def identity_key(location: str, revision: str | None) -> str:
     """SHA-256, hex, of a place and the version found there; a link that was only signed anew is the same place."""
     return hashlib.sha256(f"hotslot adapter v1\n{unsigned(location)}\n{revision or ''}".encode()).hexdigest()
+
+
+def is_exact(revision: str | None) -> bool:
+    """Whether equal revisions mean equal bytes, so that a download may go on where another one stopped."""
+    return revision is None or not revision.startswith(("modified:", "etag:W/"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shared.errors import AdapterChanged, UnknownAdapter
 from shared.sources.identity import Identity
-from shared.sources.opened import MOST_PIECE_BYTES, Opened
+from shared.sources.opened import Opened, check_piece
 from shared.sources.origin import CHANGED
 
 _CHUNK_BYTES = 1 << 20
@@ -21,14 +21,13 @@ def open_local(path: Path, identity: Identity) -> Opened:
     with _descriptor(path) as descriptor:
         status = os.fstat(descriptor)
 
-    def read_range(begin: int, end: int) -> bytes:
-        if end - begin > MOST_PIECE_BYTES:
-            raise ValueError("too much for one piece")
+    def read_range(offset: int, length: int) -> bytes:
+        check_piece(length)
         with _descriptor(path) as again:
             now = os.fstat(again)
             if (now.st_ino, now.st_size, now.st_mtime_ns) != (status.st_ino, status.st_size, status.st_mtime_ns):
                 raise AdapterChanged(CHANGED)
-            return os.pread(again, max(0, end - begin), begin)
+            return os.pread(again, length, offset)
 
     return Opened(identity, status.st_size, read_range)
 

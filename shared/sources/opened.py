@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shared.sources.identity import Identity
 
 ReadRange = Callable[[int, int], bytes]
-"""First byte and the one after the last, to those bytes; fewer where the file ends before."""
+"""(offset, length) to the bytes there; fewer only where the file ends."""
 
 FIRST_BYTES = 32 * 1024
 """Read together with the size; holds the whole header of most adapters."""
@@ -31,3 +31,9 @@ class Opened:
     def sha256(self) -> str | None:
         """Hex, where the source tells it without reading the file."""
         return self.identity.sha256
+
+
+def check_piece(length: int) -> None:
+    """``ValueError`` for a range that is not to be read into memory at once."""
+    if not 0 <= length <= MOST_PIECE_BYTES:
+        raise ValueError(f"a range of {length} bytes is not read at once")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.errors import AdapterChanged, AdapterForbidden, SourceUnavailable, UnknownAdapter
+from shared.errors import AdapterChanged, AdapterForbidden, AdapterUnpinnable, SourceUnavailable, UnknownAdapter
 from shared.settings import Settings
 from shared.sources.identity import Identity
-from shared.sources.opened import MOST_PIECE_BYTES, Opened
+from shared.sources.opened import Opened, check_piece
 from shared.sources.origin import CHANGED, OnSize, Sink, check_size
 from shared.sources.source import S3Object
 from shared.storage_s3 import error_code, open_client
@@ -44,11 +44,14 @@ class S3Origin:
         check_size(head["ContentLength"], self._settings.adapter_largest_bytes)
         identity = Identity(location=source.text, revision=_revision_of(head), sha256=_sha256_of(head))
 
-        def read_range(begin: int, end: int) -> bytes:
-            if end - begin > MOST_PIECE_BYTES:
-                raise ValueError("too much for one piece")
+        def read_range(offset: int, length: int) -> bytes:
+            check_piece(length)
             with _told(source):
-                return self._get(source, identity, f"bytes={begin}-{end - 1}")["Body"].read()  # type: ignore[no-any-return]
+                answer = self._get(source, identity, f"bytes={offset}-{offset + max(length, 1) - 1}")
+                # Not more, should the store know no ranges.
+                body: bytes = answer["Body"].read(length)
+                answer["Body"].close()
+            return body
 
         return Opened(identity, head["ContentLength"], read_range)
 
@@ -105,7 +108,7 @@ class S3Origin:
         held = {"VersionId": version} if kind == "version" else {"IfMatch": version}
         answer = self._client.get_object(Bucket=source.bucket, Key=source.key, Range=byte_range, **held)  # type: ignore[arg-type]
         # A store that does not know conditions answers all the same.
-        if kind == "etag" and answer["ETag"] != version:
+        if kind == "etag" and answer.get("ETag") != version:
             raise AdapterChanged(CHANGED)
         return answer
 
@@ -116,8 +119,12 @@ class S3Origin:
 
 
 def _revision_of(head: HeadObjectOutputTypeDef) -> str:
-    version = head.get("VersionId")
-    return f"version:{version}" if version and version != "null" else f"etag:{head['ETag']}"
+    version, etag = head.get("VersionId"), head.get("ETag")
+    if version and version != "null":
+        return f"version:{version}"
+    if etag:
+        return f"etag:{etag}"
+    raise AdapterUnpinnable("the store tells no version of the object, so a job could not be held to these bytes.")
 
 
 def _sha256_of(head: HeadObjectOutputTypeDef) -> str | None:

@@ -24,6 +24,7 @@ _HUB = re.compile(r"(?P<repo>[^@#/\s]+/[^@#/\s]+)(@(?P<revision>[^#\s]+))?(#(?P<
 _REPO = re.compile(r"(?!.*(--|\.\.))[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_USER = re.compile(r"//[^/]*@")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Query parameters that only prove a right to read; what the URL names stays the same without them.
 _SIGNATURE = re.compile(r"(?i)(x-amz-(?!version)|x-goog-)[a-z0-9-]*=")
@@ -111,11 +112,16 @@ def parse(text: str, *, field: str = "adapters") -> AdapterSource:
 
 
 def shown(text: str) -> str:
-    """A source for people, records and logs: an URL without its query, which may hold a secret; else as it is."""
+    """A source for people, records and logs: an URL without user and query, which may be secret; else as it is."""
     if not _is_web(text):
         return text
     bare, mark, _ = text.partition("?")
-    return bare.partition("#")[0] + ("?…" if mark else "")
+    return _USER.sub("//", bare.partition("#")[0]) + ("?…" if mark else "")
+
+
+def is_remote(location: str) -> bool:
+    """Whether a place that a job is pinned to is asked over a network."""
+    return location.startswith(("hf:", "s3:")) or _is_web(location)
 
 
 def unsigned(text: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from shared.addresses import Resolver
-from shared.errors import AdapterError, HotslotError, RequestError, Unavailable, UnknownAdapter
+from shared.errors import AdapterError, RequestError, Unavailable, UnknownAdapter
 from shared.settings import Settings
 from shared.sources.folder import FolderOrigin
 from shared.sources.hub import HubOrigin
@@ -57,10 +58,19 @@ class Sources:
             source = parse(source, field=field)
         if isinstance(source, Registered):
             raise UnknownAdapter(f"{field}: {source.name[:40]!r} is not registered.", field=field)
-        with _named(source.text, field):
-            if isinstance(source, FolderFile):
-                return self._folder.open(source, field)
-            return self._origin(source).open(source, OPEN_BUDGET_S)
+        text = source.text
+        with _named(text, field):
+            opened = (
+                self._folder.open(source, field)
+                if isinstance(source, FolderFile)
+                else self._origin(source).open(source, OPEN_BUDGET_S)
+            )
+
+        def read_range(offset: int, length: int) -> bytes:
+            with _named(text, field):
+                return opened.read_range(offset, length)
+
+        return replace(opened, read_range=read_range)
 
     def download(self, identity: Identity, begin_bytes: int, on_size: OnSize, sink: Sink) -> None:
         """The bytes that ``identity`` names, from ``begin_bytes`` on, handed to ``sink`` in order.
@@ -94,10 +104,7 @@ def _named(text: str, field: str) -> Iterator[None]:
     try:
         yield
     except (RequestError, AdapterError, Unavailable) as error:
-        raise _about(error, text, field) from error
-
-
-def _about(error: HotslotError, text: str, field: str) -> HotslotError:
-    if error.message.startswith(f"{field}: "):
-        return error
-    return type(error)(f"{field}: {shown(text)[:200]}: {error.message}", field=field)
+        if not error.message.startswith(f"{field}: "):
+            error.message, error.field = f"{field}: {shown(text)[:200]}: {error.message}", field
+            error.args = (error.message,)
+        raise

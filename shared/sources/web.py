@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -71,12 +72,17 @@ class Web:
     """
 
     def __init__(
-        self, allowed: Sequence[Network] = (), *, trusted: str | None = None, resolver: Resolver | None = None
+        self,
+        allowed: Sequence[Network] = (),
+        *,
+        trusted: str | None = None,
+        resolver: Resolver | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._allowed = tuple(allowed)
         self._trusted = _origin(split(trusted)) if trusted else None
         self._resolver = resolver
-        self._tls = httpx2.create_ssl_context(trust_env=False)
+        self._tls = tls or httpx2.create_ssl_context(trust_env=False)
 
     def get(self, url: str, headers: Mapping[str, str], on_head: OnHead, on_chunk: OnChunk, budget_s: float) -> None:
         """Read a URL. What the callbacks raise passes through, so they judge the status.

@@ -29,10 +29,10 @@ class WebOrigin:
         check_size(size_bytes, self._largest_bytes)
         identity = Identity(location=source.text, revision=revision, sha256=None)
 
-        def read_range(begin: int, end: int) -> bytes:
-            if end <= len(first):
-                return first[begin:end]
-            return self._part(source, identity).read(begin, end, READ_BUDGET_S)
+        def read_range(offset: int, length: int) -> bytes:
+            if offset + length <= len(first):
+                return first[offset : offset + length]
+            return self._part(source, identity).read(offset, length, READ_BUDGET_S)
 
         return Opened(identity, size_bytes, read_range)
 
@@ -51,11 +51,6 @@ class WebOrigin:
             on_size(size_bytes)
 
         return WebPart(self._web, source.url, {}, check)
-
-
-def is_exact(revision: str | None) -> bool:
-    """Whether equal revisions mean equal bytes, so that a download may go on where another one stopped."""
-    return revision is None or not revision.startswith(("modified:", "etag:W/"))
 
 
 def _size_of(head: Head) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from shared.errors import AdapterChanged, AdapterForbidden, AdapterUnreadable, SourceUnavailable, UnknownAdapter
-from shared.sources.opened import MOST_PIECE_BYTES
+from shared.sources.opened import MOST_PIECE_BYTES, check_piece
 from shared.sources.origin import CHANGED
 from shared.sources.web import Head, Web
 
@@ -24,12 +24,12 @@ class WebPart:
     headers: Mapping[str, str]
     check: Check
 
-    def read(self, begin: int, end: int, budget_s: float) -> bytes:
-        """The bytes from ``begin`` to before ``end``, or to the file's own end."""
-        if end - begin > MOST_PIECE_BYTES:
-            raise ValueError("too much for one piece")
+    def read(self, offset: int, length: int, budget_s: float) -> bytes:
+        """So many bytes from ``offset`` on, or those up to the file's own end."""
+        check_piece(length)
         pieces = bytearray()
-        self._get(begin, end, pieces.extend, budget_s)
+        if length:
+            self._get(offset, offset + length, pieces.extend, budget_s)
         return bytes(pieces)
 
     def download(self, begin: int, sink: Callable[[bytes], None], budget_s: float) -> None:
