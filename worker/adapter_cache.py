@@ -245,7 +245,10 @@ def _locked(path: Path, on_wait: OnWait) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            while not _try_lock(descriptor):
+            # Once it is whole it is another file, which its readers keep locked for as long as they like.
+            while _is_at(descriptor, path):
+                if _try_lock(descriptor):
+                    break
                 on_wait(os.fstat(descriptor).st_size)
                 time.sleep(POLL_S)
             if _is_at(descriptor, path):
