@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ class Served:
     ranges: bool = True
     status: int = 0
     cuts: list[int] = field(default_factory=list)
+    head_pause_s: float = 0.0
     chunk_pause_s: float = 0.0
     with_length: bool = True
 
@@ -109,6 +109,7 @@ class SourceHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def send_file(self, served: Served) -> None:
+        self.server.leave.wait(served.head_pause_s)
         size = served.size_bytes
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range", "")) if served.ranges else None
         begin, end = (int(asked[1]), min(int(asked[2] or size - 1) + 1, size)) if asked else (0, size)
@@ -136,7 +137,7 @@ class SourceHandler(BaseHTTPRequestHandler):
             begin += len(piece)
             with self.server.guard:
                 self.server.sent_bytes += len(piece)
-            time.sleep(served.chunk_pause_s)
+            self.server.leave.wait(served.chunk_pause_s)
         if stop < end:
             self.close_connection = True
 
