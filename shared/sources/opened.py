@@ -10,7 +10,7 @@ from shared.sources.identity import Identity
 ReadRange = Callable[[int, int], bytes]
 """(offset, length) to the bytes there; fewer only where the file ends."""
 
-FIRST_BYTES = 32 * 1024
+FIRST_BYTES = 64 * 1024
 """Read together with the size; holds the whole header of most adapters."""
 MOST_PIECE_BYTES = 16 << 20
 """The longest range that is read into memory at once."""
