@@ -1,11 +1,10 @@
 """Admission: from what a caller asks to exactly what a worker will draw, or a refusal that says what is allowed.
 
-Pure but for what it is handed: ``find_file`` reads the adapter folder, ``draw_seed`` draws.
+Pure but for what it is handed: ``pin`` asks the adapters' sources, ``draw_seed`` draws.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from api.limits import range_of, shown, takes
@@ -15,24 +14,27 @@ from shared.job import JobSpec, PinnedAdapter
 from shared.presence import WorkerInfo
 from shared.registry import RegisteredAdapter
 from shared.request import LARGEST_SEED, AdapterRequest, JobRequest
+from shared.sources.identity import Identity
+from shared.sources.source import Registered, is_remote, parse
+from shared.sources.source import shown as without_secret
 
-FindFile = Callable[[str, str], str]
-"""Path below the adapter folder and the field that named it, to the file's SHA-256; ``UnknownAdapter`` if absent."""
+Pin = Callable[[str, str], Identity]
+"""A source as it was asked for and the field that named it, to the bytes it means now, read with the caller's rights.
 
-Registered = Mapping[str, RegisteredAdapter]
+For a registered name it only proves those rights. Raises ``RequestError``, ``AdapterError`` or ``AdapterNotReady``.
+"""
 
-FILE = "file:"
+ByName = Mapping[str, RegisteredAdapter]
+
 MOST_LISTED = 20
 """Names that a refusal lists."""
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def admit(
     request: JobRequest,
     catalogue: Catalogue,
-    registered: Registered,
-    find_file: FindFile,
+    registered: ByName,
+    pin: Pin,
     draw_seed: Callable[[], int],
 ) -> tuple[JobSpec, list[str]]:
     """The job with every default filled in, and warnings about what will have no effect.
@@ -46,8 +48,7 @@ def admit(
     guidance = entry.sampling.default_guidance_scale if request.guidance_scale is None else request.guidance_scale
     _check_ranges({"width": width, "height": height, "steps": steps, "guidance_scale": guidance}, entry)
     adapters = [
-        _pin(asked, f"adapters[{place}].source", entry, registered, find_file)
-        for place, asked in enumerate(request.adapters)
+        _pin(asked, f"adapters[{place}].source", entry, registered, pin) for place, asked in enumerate(request.adapters)
     ]
     _check_distinct(adapters)
     _check_rank(adapters, entry, registered)
@@ -81,7 +82,7 @@ def unserved(base_model: str, workers: Iterable[WorkerInfo]) -> list[str]:
 # --- base model -----------------------------------------------------------------------------------
 
 
-def _base_model(request: JobRequest, catalogue: Catalogue, registered: Registered) -> str:
+def _base_model(request: JobRequest, catalogue: Catalogue, registered: ByName) -> str:
     if request.base_model is not None and request.base_model not in catalogue.base_models:
         catalogue.get(request.base_model)
     wanted = dict(_wanted(request, catalogue, registered))
@@ -99,7 +100,7 @@ def _base_model(request: JobRequest, catalogue: Catalogue, registered: Registere
     return names[0]
 
 
-def _wanted(request: JobRequest, catalogue: Catalogue, registered: Registered) -> Iterable[tuple[str, str]]:
+def _wanted(request: JobRequest, catalogue: Catalogue, registered: ByName) -> Iterable[tuple[str, str]]:
     """What names a base model, and which."""
     if request.base_model is not None:
         yield "base_model", request.base_model
@@ -110,11 +111,12 @@ def _wanted(request: JobRequest, catalogue: Catalogue, registered: Registered) -
             yield f"adapters[{place}]", coming
 
 
-def _check_sources(request: JobRequest, registered: Registered) -> None:
+def _check_sources(request: JobRequest, registered: ByName) -> None:
     # Without a base model a source that is wrong in itself would look like a missing base_model.
     for place, adapter in enumerate(request.adapters):
-        if not adapter.source.startswith(FILE):
-            raise _unknown(adapter.source, f"adapters[{place}].source", "", registered)
+        field = f"adapters[{place}].source"
+        if isinstance(parse(adapter.source, field=field), Registered):
+            raise _unknown(adapter.source, field, "", registered)
 
 
 def _builtin_of(source: str, catalogue: Catalogue) -> str | None:
@@ -124,15 +126,15 @@ def _builtin_of(source: str, catalogue: Catalogue) -> str | None:
 # --- adapters -------------------------------------------------------------------------------------
 
 
-def _pin(
-    asked: AdapterRequest, field: str, entry: BaseModelEntry, registered: Registered, find_file: FindFile
-) -> PinnedAdapter:
+def _pin(asked: AdapterRequest, field: str, entry: BaseModelEntry, registered: ByName, pin: Pin) -> PinnedAdapter:
     known = registered.get(asked.source)
     if known is not None:
-        return PinnedAdapter(source=asked.source, scale=asked.scale, sha256=known.sha256, location=known.location)
-    if asked.source.startswith(FILE):
-        sha256 = find_file(asked.source.removeprefix(FILE), field)
-        return PinnedAdapter(source=asked.source, scale=asked.scale, sha256=sha256, location=asked.source)
+        if is_remote(known.location):
+            # What the name means is known, but whoever asks must still be let read it.
+            pin(asked.source, field)
+        return _pinned(asked, Identity(known.location, known.revision, known.sha256))
+    if not isinstance(parse(asked.source, field=field), Registered):
+        return _pinned(asked, pin(asked.source, field))
     if asked.source in entry.builtin_adapters:
         raise AdapterNotReady(
             f"{field}: {asked.source} is being prepared by the first worker of {entry.name}; try again in a while.",
@@ -142,18 +144,25 @@ def _pin(
     raise _unknown(asked.source, field, f" for {entry.name}", there)
 
 
-def _unknown(source: str, field: str, whose: str, there: Registered) -> UnknownAdapter:
-    if _SCHEME.match(source):
-        why = "is of a kind that is not taken; taken are registered names and file:PATH"
-    else:
-        why = f"is not registered{whose}; registered are: {_listed(there)}"
+def _pinned(asked: AdapterRequest, identity: Identity) -> PinnedAdapter:
+    return PinnedAdapter(
+        source=without_secret(asked.source),
+        scale=asked.scale,
+        sha256=identity.sha256,
+        location=identity.location,
+        revision=identity.revision,
+    )
+
+
+def _unknown(source: str, field: str, whose: str, there: ByName) -> UnknownAdapter:
+    why = f"is not registered{whose}; registered are: {_listed(there)}"
     return UnknownAdapter(f"{field}: {shown(source)} {why}.", field=field)
 
 
 def _check_distinct(adapters: Sequence[PinnedAdapter]) -> None:
     first_at: dict[str, int] = {}
     for place, adapter in enumerate(adapters):
-        first = first_at.setdefault(adapter.sha256, place)
+        first = first_at.setdefault(adapter.identity, place)
         if first != place:
             field = f"adapters[{place}].source"
             raise InvalidRequest(
@@ -163,7 +172,7 @@ def _check_distinct(adapters: Sequence[PinnedAdapter]) -> None:
             )
 
 
-def _check_rank(adapters: Sequence[PinnedAdapter], entry: BaseModelEntry, registered: Registered) -> None:
+def _check_rank(adapters: Sequence[PinnedAdapter], entry: BaseModelEntry, registered: ByName) -> None:
     # Files are measured by the worker that converts them; here only what the registry tells.
     rank = sum(registered[adapter.source].rank for adapter in adapters if adapter.source in registered)
     if rank > entry.slot.top_rank:

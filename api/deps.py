@@ -13,7 +13,6 @@ from api.inspection import Inspector
 from api.limits import shown
 from api.readiness import Readiness
 from api.waiting import MOST_WAITERS, Waiters
-from shared.adapter_files import FileHashes, FolderFiles
 from shared.adapters.served import served_bases
 from shared.catalogue import Catalogue, read_catalogue
 from shared.errors import InvalidRequest, JobGone, JobNotFound
@@ -27,6 +26,8 @@ from shared.reclaim import Reclaimer
 from shared.registry import Registry
 from shared.server import check_server, connect_api, connect_async
 from shared.settings import Settings
+from shared.sources.pins import Pins
+from shared.sources.sources import Sources
 from shared.storage import Store, open_store
 from shared.tickets import Tickets
 from shared.view import JobView, job_view
@@ -46,8 +47,9 @@ class Services:
     presence: Presence
     tickets: Tickets
     store: Store
-    file_hashes: FileHashes
     inspector: Inspector
+    sources: Sources
+    pins: Pins
     events: Events
     waiters: Waiters
     readiness: Readiness
@@ -82,7 +84,7 @@ def build(settings: Settings) -> Services:
         check_server(client, settings)
 
     queue, tickets, store = Queue(client, settings), Tickets(settings), open_store(settings)
-    catalogue = read_catalogue(settings.catalogue)
+    catalogue, sources = read_catalogue(settings.catalogue), Sources(settings)
     return Services(
         settings=settings,
         catalogue=catalogue,
@@ -91,8 +93,9 @@ def build(settings: Settings) -> Services:
         presence=Presence(client),
         tickets=tickets,
         store=store,
-        file_hashes=FileHashes(),
-        inspector=Inspector(catalogue, served_bases(catalogue), FolderFiles(settings.adapter_folder)),
+        inspector=Inspector(catalogue, served_bases(catalogue), sources.open_source),
+        sources=sources,
+        pins=Pins(),
         events=Events(connect_async(settings, MOST_WAITERS + SPARE_CONNECTIONS)),
         waiters=Waiters(),
         readiness=Readiness({"redis": check_redis, "store": store.check}),

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from shared.adapter_files import FILE
 from shared.adapters.base import BaseLayers
 from shared.adapters.header import Header, read_header
 from shared.adapters.inspection import Inspection, inspect_header, refused, unreadable
@@ -17,6 +16,7 @@ from shared.catalogue import Catalogue
 from shared.errors import AdapterError, AdapterRankTooLarge, InvalidRequest
 from shared.job import JobSpec
 from shared.request import JobRequest
+from shared.sources.source import Registered, parse
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Inspector:
         Raises what opening and reading the file raise, and ``InvalidRequest`` where the file does not tell.
         """
         sources = [asked.source for asked in request.adapters]
-        if request.base_model is not None or not sources or not all(source.startswith(FILE) for source in sources):
+        if request.base_model is not None or not sources or any(map(_is_name, sources)):
             # A registered name beside a file tells more exactly.
             return request
         field = "adapters[0].source"
@@ -75,7 +75,7 @@ class Inspector:
             return
         plans = []
         for place, adapter in enumerate(spec.adapters):
-            if adapter.location.startswith(FILE):
+            if not _is_name(adapter.source):
                 field = f"adapters[{place}].source"
                 opened = self.open_source(adapter.location, field=field)
                 with _named(field):
@@ -116,6 +116,11 @@ def check_rank_sums(plans: list[AdapterPlan], top_rank: int) -> None:
                 f"adapters: together they have rank {rank} in {name}; the largest sum served here is {top_rank}.",
                 field="adapters",
             )
+
+
+def _is_name(source: str) -> bool:
+    """Whether it is a registered name, whose file was looked into when it got its name."""
+    return isinstance(parse(source), Registered)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from shared.catalogue import BaseModelEntry, Catalogue
 from shared.request import AdapterRequest, JobRequest, WebhookRequest
+from shared.sources.source import shown as without_secret
 
 LONGEST_SHOWN = 40
 """Characters of a caller's value that a refusal repeats."""
@@ -32,6 +33,7 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
     if isinstance(value, str):
+        value = without_secret(value)
         cut = value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "..."
         return json.dumps(cut)
     return json.dumps(value, default=lambda other: type(other).__name__)[:LONGEST_SHOWN]

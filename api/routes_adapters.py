@@ -10,9 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api import examples
 from api.deps import Services, ServicesHere
 from api.limits import shown
-from api.submit import find_file
 from api.views import AdaptersView, AdapterView, adapter_view
-from shared.adapter_files import FILE
 from shared.adapters.inspection import Inspection, error_of
 from shared.errors import AdapterNotFound, AdapterReserved, InvalidRequest
 from shared.registry import RegisteredAdapter
@@ -67,14 +65,15 @@ def register_adapter(request: Annotated[RegisterRequest, Body()], here: Services
         )
     if verdict.outcome == "refused" or verdict.base_model is None or inspection.ranks is None:
         raise error_of(verdict, "source")
-    sha256 = find_file(here, request.source.removeprefix(FILE), "source")
+    identity = here.sources.open_source(request.source, field="source").identity
     adapter = RegisteredAdapter(
         name=request.name,
         base_model=verdict.base_model,
-        sha256=sha256,
-        location=request.source,
+        sha256=identity.sha256,
+        location=identity.location,
+        revision=identity.revision,
         rank=inspection.ranks.largest,
-        inspection=inspection.model_copy(update={"sha256": sha256}),
+        inspection=inspection.model_copy(update={"sha256": identity.sha256}),
     )
     here.registry.put(adapter)
     return adapter_view(adapter)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from functools import cache, partial
 
-from api.admit import admit, unserved
+from api.admit import ByName, Pin, admit, unserved
 from api.deps import Services
-from shared.adapter_files import resolve
 from shared.addresses import check_url
-from shared.errors import UnknownAdapter, WebhooksDisabled
+from shared.errors import WebhooksDisabled
 from shared.ids import new_job_id
+from shared.registry import RegisteredAdapter
 from shared.request import JobRequest, WebhookRequest
 from shared.settings import Settings
+from shared.sources.access import prove_access
+from shared.sources.identity import Identity
+from shared.sources.opened import Opened
+from shared.sources.source import Registered, is_remote, parse
 
 DRAWN_SEEDS = 2**32
 """Seeds that are drawn stay below this, so that JavaScript callers read them exactly."""
@@ -29,11 +34,12 @@ def submit(here: Services, request: JobRequest, idempotency_key: str | None) -> 
         return known, True
     if request.webhook:
         check_webhook(request.webhook, here.settings)
+    registered = here.registry.all()
     spec, warnings = admit(
         here.inspector.with_base_model(request),
         here.catalogue,
-        here.registry.all(),
-        lambda path, field: find_file(here, path, field),
+        registered,
+        pin_of(here, request, registered),
         lambda: secrets.randbelow(DRAWN_SEEDS),
     )
     here.inspector.check_job(spec)
@@ -53,12 +59,28 @@ def digest(request: JobRequest) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def find_file(here: Services, path: str, field: str) -> str:
-    """SHA-256 of a file below the adapter folder; ``UnknownAdapter`` when it cannot be read, or AdapterNotReady."""
-    try:
-        return here.file_hashes.of(resolve(here.settings.adapter_folder, path, field=field), field=field)
-    except (OSError, ValueError) as error:
-        raise UnknownAdapter(f"{field}: this file cannot be read.", field=field) from error
+def pin_of(here: Services, request: JobRequest, registered: ByName) -> Pin:
+    """What asks the request's sources: all of them at once, when the first answer is needed."""
+    look_ups = [
+        (field, partial(_look_up, here, adapter.source, registered.get(adapter.source), field))
+        for place, adapter in enumerate(request.adapters)
+        if _is_asked(adapter.source, registered.get(adapter.source), field := f"adapters[{place}].source")
+    ]
+    pinning = cache(lambda: here.pins.start(look_ups))
+    return lambda _, field: pinning().opened(field).identity
+
+
+def _is_asked(source: str, known: RegisteredAdapter | None, field: str) -> bool:
+    if known is not None:
+        return is_remote(known.location)
+    return not isinstance(parse(source, field=field), Registered)
+
+
+def _look_up(here: Services, source: str, known: RegisteredAdapter | None, field: str) -> Opened:
+    if known is None:
+        return prove_access(here.sources, parse(source, field=field), field=field)
+    pinned = Identity(known.location, known.revision, known.sha256)
+    return prove_access(here.sources, parse(known.location, field=field), pinned, field=field)
 
 
 def check_webhook(webhook: WebhookRequest, settings: Settings) -> None:

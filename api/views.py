@@ -49,7 +49,7 @@ class AdapterView(BaseModel):
     name: str = Field(examples=["sketch"])
     base_model: str
     source: str
-    sha256: str
+    sha256: str | None
     rank: int = Field(description="Largest rank over its layers.")
     inspection: Inspection | None = Field(description="What was seen at registration; null if it comes with a model.")
 

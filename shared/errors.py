@@ -7,6 +7,7 @@
     │   ├── UnknownAdapter      422 adapter_unknown
     │   ├── AdapterNotFound     404 adapter_not_found
     │   ├── AdapterReserved     409 adapter_reserved
+    │   ├── AdapterAmbiguous    422 adapter_ambiguous
     │   ├── AddressRefused      422 address_refused
     │   ├── JobNotFound         404 job_not_found
     │   ├── JobGone             410 job_gone
@@ -20,12 +21,17 @@
     │   ├── AdapterMismatch     422 adapter_mismatch
     │   ├── AdapterRankTooLarge 422 adapter_rank_too_large
     │   ├── AdapterNotFinite    422 adapter_not_finite
+    │   ├── AdapterTooLarge     422 adapter_too_large
+    │   ├── AdapterForbidden    422 adapter_forbidden
+    │   ├── AdapterUnpinnable   422 adapter_unpinnable
     │   └── AdapterChanged      409 adapter_changed
     ├── Unavailable             the same request may succeed later
     │   ├── QueueUnavailable    503 queue_unavailable
     │   ├── StoreUnavailable    503 store_unavailable
     │   ├── WebhooksDisabled    503 webhooks_disabled
     │   ├── AdapterNotReady     503 adapter_not_ready
+    │   ├── SourceUnavailable   503 adapter_source_unavailable
+    │   ├── CacheFull           503 adapter_cache_full
     │   └── TooManyWaiters      503 too_many_waiters
     ├── WorkerError             the worker's fault, never the job's
     │   ├── WorkerLost          500 worker_lost
@@ -99,6 +105,12 @@ class AdapterReserved(RequestError):
 
     code = "adapter_reserved"
     status = 409
+
+
+class AdapterAmbiguous(RequestError):
+    """The repository has several safetensors files, and the request names none; the message lists them."""
+
+    code = "adapter_ambiguous"
 
 
 class AddressRefused(RequestError):
@@ -190,6 +202,24 @@ class AdapterNotFinite(AdapterError):
     code = "adapter_not_finite"
 
 
+class AdapterTooLarge(AdapterError):
+    """The file has more bytes than the operator allows."""
+
+    code = "adapter_too_large"
+
+
+class AdapterForbidden(AdapterError):
+    """The source does not let this service read the file, whatever is cached of it."""
+
+    code = "adapter_forbidden"
+
+
+class AdapterUnpinnable(AdapterError):
+    """The source tells neither size nor version, so a job could not be held to the bytes it was admitted with."""
+
+    code = "adapter_unpinnable"
+
+
 class AdapterChanged(AdapterError):
     """The file's bytes are not those that the job was admitted with."""
 
@@ -225,9 +255,21 @@ class WebhooksDisabled(Unavailable):
 
 
 class AdapterNotReady(Unavailable):
-    """The adapter is known, but no worker has prepared it yet."""
+    """The adapter is known, but no worker has prepared it yet, or finding out its version takes too long."""
 
     code = "adapter_not_ready"
+
+
+class SourceUnavailable(Unavailable):
+    """The adapter's source does not answer, or not to the end."""
+
+    code = "adapter_source_unavailable"
+
+
+class CacheFull(Unavailable):
+    """The disk of the worker that took the job has no room for the adapter."""
+
+    code = "adapter_cache_full"
 
 
 class TooManyWaiters(Unavailable):

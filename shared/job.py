@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from shared.errors import HotslotError
 from shared.request import ImageFormat, Priority, WebhookRequest
+from shared.sources.identity import identity_key
 
 RECORD_VERSION = 1
 
@@ -57,14 +58,22 @@ class _Record(BaseModel):
 class PinnedAdapter(_Record):
     """An adapter as admitted: what was asked for, and exactly which bytes that means.
 
-    ``location`` is where a worker reads it: ``builtin:NAME``, or ``file:PATH`` below the adapter folder.
+    ``source`` is for people: without the query of an URL. ``location`` is where a worker reads it: ``builtin:NAME``,
+    ``file:PATH`` below the adapter folder, or a remote source, pinned as far as its kind allows; it may hold a secret
+    query, so it is shown nowhere. ``revision``: the version that must be found there. ``sha256``: None where the
+    source did not tell it; the receipt has the one that the worker computed.
     """
 
     source: str
     scale: float
-    sha256: str
+    sha256: str | None
     location: str
     revision: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """The same for the same bytes, as far as admission knew: their hash, else that of place and version; hex."""
+        return self.sha256 or identity_key(self.location, self.revision)
 
 
 class JobSpec(_Record):

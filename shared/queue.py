@@ -314,4 +314,4 @@ class Queue:
 
 def group_of(spec: JobSpec) -> str:
     """Group key: the adapters' identities without strengths, in an order that does not depend on the request's."""
-    return "+".join(sorted(adapter.sha256[:16] for adapter in spec.adapters)) or "none"
+    return "+".join(sorted(adapter.identity[:16] for adapter in spec.adapters)) or "none"

@@ -11,14 +11,15 @@ from shared.server import fields_of, reached
 
 
 class RegisteredAdapter(BaseModel):
-    """One registered adapter. ``location``: where a worker reads it, ``builtin:NAME`` or ``file:PATH``."""
+    """One registered adapter. ``location``, ``revision`` and ``sha256`` are as in ``shared.job.PinnedAdapter``."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     name: str
     base_model: str
-    sha256: str
+    sha256: str | None
     location: str
+    revision: str | None = None
     rank: int
     """Largest rank over its layers."""
     inspection: Inspection | None = None

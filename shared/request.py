@@ -28,8 +28,9 @@ class _Body(BaseModel):
 class AdapterRequest(_Body):
     """One adapter and its strength (1.0 is as trained)."""
 
-    source: Annotated[str, StringConstraints(min_length=1, max_length=1024)] = Field(
-        description="A registered name, or file:PATH below the adapter folder."
+    source: Annotated[str, StringConstraints(min_length=1, max_length=4096)] = Field(
+        description="A registered name, hf:OWNER/REPO[@REVISION][#FILE], s3://BUCKET/KEY, https://… or file:PATH below "
+        "the adapter folder."
     )
     scale: float = Field(default=1.0, ge=-LARGEST_SCALE, le=LARGEST_SCALE)
 

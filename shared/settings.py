@@ -20,6 +20,8 @@ PREFIX = "HOTSLOT_"
 
 Network = IPv4Network | IPv6Network
 
+_YES = ("1", "ON", "YES", "TRUE")
+
 
 class Settings(BaseSettings):
     """Settings of every process. Durations carry their unit in the name."""
@@ -37,6 +39,33 @@ class Settings(BaseSettings):
     """Built-in models and adapters; safe to delete."""
     adapter_folder: Path | None = None
     """Root of ``file:`` adapter sources; none are taken without it."""
+    adapter_largest_bytes: int = Field(default=4 << 30, ge=1)
+    """Larger adapter files are refused, wherever they come from."""
+    adapter_allowed_networks: Annotated[tuple[Network, ...], NoDecode] = ()
+    """Private networks that adapter URLs may reach all the same, also over http://: CIDR, separated by commas."""
+    adapter_fetch_budget_s: float = Field(default=600.0, gt=0)
+    """A download that takes longer fails its job; the next one goes on where it stopped."""
+    adapter_cache_folder: Path | None = None
+    """Where workers keep fetched adapters. Default: ``adapter-cache`` below the cache folder."""
+    adapter_cache_bytes: int = Field(default=50 << 30, ge=0)
+    """So much of them is kept; the least recently used go first."""
+    adapter_cache_spare_bytes: int = Field(default=1 << 30, ge=0)
+    """So much of the disk is left free."""
+
+    hf_endpoint: str = Field(default_factory=lambda: _of_the_hub("HF_ENDPOINT") or "https://huggingface.co")
+    """Hub of ``hf:`` adapter sources; ``HF_ENDPOINT`` if not set. It may be a private address."""
+    hf_token: SecretStr | None = Field(default_factory=lambda: _secret_or_none(_of_the_hub("HF_TOKEN")))
+    """Token for the hub; ``HF_TOKEN`` if not set. Every caller can use what it may read."""
+    hf_offline: bool = Field(default_factory=lambda: _of_the_hub("HF_HUB_OFFLINE").upper() in _YES)
+    """Never ask the hub; what its own cache on this machine holds is taken. ``HF_HUB_OFFLINE`` if not set."""
+
+    adapter_s3_buckets: Annotated[tuple[str, ...], NoDecode] = ()
+    """Buckets that ``s3://`` adapter sources may name, separated by commas; none are taken without it."""
+    adapter_s3_endpoint_url: str | None = None
+    """Default for this and the next three: those of the image store."""
+    adapter_s3_region: str | None = None
+    adapter_s3_access_key_id: SecretStr | None = None
+    adapter_s3_secret_access_key: SecretStr | None = None
 
     public_url: str = "http://127.0.0.1:8000"
     """How callers reach the API; links in jobs and webhooks start with it."""
@@ -81,6 +110,11 @@ class Settings(BaseSettings):
         """Where the folder store keeps its objects."""
         return self.store_folder or self.data_folder / "images"
 
+    @property
+    def fetched_folder(self) -> Path:
+        """Where workers keep fetched adapters."""
+        return self.adapter_cache_folder or self.cache_folder / "adapter-cache"
+
     @field_validator("redis_url")
     @classmethod
     def _is_redis_url(cls, url: SecretStr) -> SecretStr:
@@ -91,7 +125,21 @@ class Settings(BaseSettings):
                 return url
         raise ValueError("write redis://HOST:PORT/DATABASE, or rediss:// for TLS")
 
-    @field_validator("webhook_allowed_networks", mode="before")
+    @field_validator("hf_endpoint")
+    @classmethod
+    def _is_web_address(cls, url: str) -> str:
+        with suppress(ValueError):
+            parts = urlsplit(url)
+            if parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc and parts.port != 0:
+                return url.rstrip("/")
+        raise ValueError("write https://HOST")
+
+    @field_validator("adapter_s3_buckets", mode="before")
+    @classmethod
+    def _split_words(cls, value: Any) -> Any:
+        return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("webhook_allowed_networks", "adapter_allowed_networks", mode="before")
     @classmethod
     def _split_networks(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -100,6 +148,15 @@ class Settings(BaseSettings):
             return tuple(ip_network(word.strip()) for word in value.split(",") if word.strip())
         except ValueError:
             raise ValueError("write networks as in 10.0.0.0/8,fd00::/8") from None
+
+
+def _of_the_hub(name: str) -> str:
+    # The hub's own variables, which its users have set already.
+    return os.environ.get(name, "")
+
+
+def _secret_or_none(text: str) -> SecretStr | None:
+    return SecretStr(text) if text else None
 
 
 @lru_cache(maxsize=1)

@@ -70,9 +70,9 @@ class S3Store:
     @classmethod
     def of(cls, settings: Settings) -> S3Store:
         """Return the store of these settings; without keys, boto3 finds credentials in its usual places."""
-        client = _client(settings, settings.s3_endpoint_url)
+        client = open_client(settings, settings.s3_endpoint_url)
         public = settings.s3_public_endpoint_url
-        return cls(client, _client(settings, public) if public else client, settings.s3_bucket)
+        return cls(client, open_client(settings, public) if public else client, settings.s3_bucket)
 
     def put(self, key: str, data: bytes, content_type: str) -> None:
         """Write an object; the signed request carries the hash of its body, so the store refuses a damaged one."""
@@ -132,9 +132,9 @@ class S3Store:
                 self._client.head_bucket(Bucket=self._bucket)
             except ClientError as error:
                 # Keys that may not look (403) may still write; the put that follows tells.
-                if _code(error) not in {"403", "404"}:
+                if error_code(error) not in {"403", "404"}:
                     raise
-                return _code(error) == "404"
+                return error_code(error) == "404"
             return False
 
     def _make_bucket(self) -> None:
@@ -149,24 +149,24 @@ class S3Store:
                     self._client.create_bucket(Bucket=self._bucket, CreateBucketConfiguration=place)
             except ClientError as error:
                 # Several processes start at once.
-                if _code(error) not in _THERE_ALREADY:
+                if error_code(error) not in _THERE_ALREADY:
                     raise
 
     def _advice(self, error: HotslotError) -> HotslotError:
         cause = error.__cause__
         place = f"the bucket '{self._bucket}' at {_host(self._client.meta.endpoint_url)}"
-        if isinstance(cause, ClientError) and _code(cause) in _DENIED:
+        if isinstance(cause, ClientError) and error_code(cause) in _DENIED:
             return Misconfigured(
                 f"{error.message} Check {_CREDENTIALS}, that {place} exists, and what they may do there."
             )
-        if isinstance(cause, ClientError) and _code(cause) in _MISNAMED:
+        if isinstance(cause, ClientError) and error_code(cause) in _MISNAMED:
             return Misconfigured(f"{error.message} Check HOTSLOT_S3_REGION and the other settings that name {place}.")
         if isinstance(cause, BotoCoreError) and not _may_pass(cause):
             return Misconfigured(f"{error.message} Check {_CREDENTIALS} and the other HOTSLOT_S3 settings.")
         return StoreUnavailable(f"{error.message} This concerns {place}.")
 
 
-def _client(settings: Settings, endpoint_url: str | None) -> S3Client:
+def open_client(settings: Settings, endpoint_url: str | None) -> S3Client:
     """Return a client of its own session, because boto3's default session is not for threads."""
     key, secret = settings.s3_access_key_id, settings.s3_secret_access_key
     if (key is None) != (secret is None):
@@ -201,14 +201,15 @@ def _told(doing: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        if _code(error) == "NoSuchKey":
+        if error_code(error) == "NoSuchKey":
             raise ImageNotFound("There is no such image: it was never made, or its retention has passed.") from error
-        raise StoreUnavailable(f"The image store refused to {doing} ({_code(error)}).") from error
+        raise StoreUnavailable(f"The image store refused to {doing} ({error_code(error)}).") from error
     except BotoCoreError as error:
         raise StoreUnavailable(f"The image store did not {doing} ({type(error).__name__}).") from error
 
 
-def _code(error: ClientError) -> str:
+def error_code(error: ClientError) -> str:
+    """The code that the store gave, or ``unknown``."""
     return error.response.get("Error", {}).get("Code", "unknown")
 
 

@@ -30,7 +30,10 @@ class AdapterView(_View):
 
     source: str = Field(description="As it was asked for.", examples=["sketch"])
     scale: float = Field(description="Strength; 1.0 is as trained.")
-    sha256: str = Field(description="SHA-256 of the adapter file, hexadecimal.")
+    sha256: str | None = Field(
+        description="SHA-256 of the adapter file, hexadecimal; null where its source did not tell it at admission. "
+        "The receipt has it always."
+    )
     revision: str | None = Field(description="The source's own revision at admission, where it has one.")
 
 

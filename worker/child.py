@@ -21,6 +21,7 @@ from shared.storage import open_store
 from shared.tickets import Tickets, base_queue
 from worker.beat import Beat
 from worker.choose import Limits
+from worker.fetch import Fetcher
 from worker.flags import Flags
 from worker.lease import Interrupted
 from worker.path import Desk, serve_one
@@ -136,6 +137,7 @@ class Child:
             lease_ms=settings.lease_ms,
             builtin_adapters=builtin,
             adapter_folder=settings.adapter_folder,
+            fetcher=Fetcher.of(settings),
             stop_at_s=lambda: self._flags.stop_at_s,
         )
         self._beat = Beat(

@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,15 @@ from typing import TypeVar
 
 from shared import adapter_files
 from shared.catalogue import BaseModelEntry
-from shared.errors import GenerationFailed, HotslotError, QueueUnavailable, UnknownAdapter, WorkerError
+from shared.errors import AdapterChanged, GenerationFailed, HotslotError, QueueUnavailable, UnknownAdapter, WorkerError
 from shared.job import Job, JobError, PinnedAdapter, Receipt
 from shared.queue import Queue
+from shared.sources.identity import Identity
+from shared.sources.source import is_remote
+from worker.adapter_cache import Held
 from worker.choose import Limits, choose
-from worker.engine_types import AdapterFile, Drawing, DrawnImage, Engine, SwapReport
+from worker.engine_types import AdapterFile, Drawing, DrawnImage, Engine, Prepared, SwapReport
+from worker.fetch import Fetcher
 from worker.lease import Interrupted, Lease, Why
 from worker.persist import persist
 from worker.spool import Spool, Spooled, SpooledImage
@@ -53,6 +57,7 @@ class Desk:
     lease_ms: int
     builtin_adapters: Mapping[str, Path]
     adapter_folder: Path | None
+    fetcher: Fetcher
     stop_at_s: Callable[[], float]
     resident: str = NO_ADAPTERS
     resident_sources: tuple[str, ...] = ()
@@ -76,7 +81,8 @@ def serve_one(desk: Desk, on_claim: Callable[[Job], None]) -> Job | None:
         try:
             lease.stage(PREPARE_BUDGET_S)
             started_s = time.monotonic()
-            prepared = desk.engine.prepare(fetch(desk, job))
+            with ExitStack() as holds:
+                prepared = prepare(desk, job, lease, holds)
             fetched_s = time.monotonic()
             report = swap(desk, job, prepared)
             swapped_s = time.monotonic()
@@ -122,22 +128,44 @@ def take(desk: Desk) -> Job | None:
     return None
 
 
-def fetch(desk: Desk, job: Job) -> list[AdapterFile]:
-    """The adapters' files on this machine."""
+def prepare(desk: Desk, job: Job, lease: Lease, holds: ExitStack) -> Prepared:
+    """Fetch, read, verify and convert the job's adapters. A cached file that went bad on disk is fetched anew, once."""
+    held: list[Held] = []
+    try:
+        return desk.engine.prepare(fetch(desk, job, lease, holds, held))
+    except AdapterChanged:
+        damaged = [one for one in held if desk.fetcher.drop_damaged(one)]
+        if not damaged:
+            raise
+    return desk.engine.prepare(fetch(desk, job, lease, holds, []))
+
+
+def fetch(desk: Desk, job: Job, lease: Lease, holds: ExitStack, held: list[Held]) -> list[AdapterFile]:
+    """The adapters' files on this machine. Those of the cache are added to ``held``, and evicted after ``holds``."""
+
+    def on_progress() -> None:
+        lease.stage(PREPARE_BUDGET_S)
+        if desk.stop_at_s():
+            # What is fetched so far stays for whoever goes on.
+            raise Interrupted("handed_back")
+
+    def on_disk(adapter: PinnedAdapter) -> tuple[Path, str]:
+        if not is_remote(adapter.location):
+            return locate(desk, adapter), adapter.sha256 or ""
+        identity = Identity(adapter.location, adapter.revision, adapter.sha256)
+        one = holds.enter_context(desk.fetcher.fetch(identity, on_progress))
+        held.append(one)
+        return one.path, one.sha256
+
+    files = [(adapter, *on_disk(adapter)) for adapter in job.spec.adapters]
     return [
-        AdapterFile(
-            source=adapter.source,
-            path=locate(desk, adapter),
-            sha256=adapter.sha256,
-            scale=adapter.scale,
-            revision=adapter.revision,
-        )
-        for adapter in job.spec.adapters
+        AdapterFile(source=adapter.source, path=path, sha256=sha256, scale=adapter.scale, revision=adapter.revision)
+        for adapter, path, sha256 in files
     ]
 
 
 def locate(desk: Desk, adapter: PinnedAdapter) -> Path:
-    """Where this worker has the adapter's file; ``UnknownAdapter`` when it has none."""
+    """Where a file lies that needs no fetching; ``UnknownAdapter`` when this worker has none."""
     kind, _, rest = adapter.location.partition(":")
     if kind == "builtin" and rest in desk.builtin_adapters:
         return desk.builtin_adapters[rest]

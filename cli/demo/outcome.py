@@ -21,7 +21,7 @@ class Ended:
     @property
     def group(self) -> frozenset[str]:
         """Hashes of its adapter files."""
-        return frozenset(adapter.sha256 for adapter in self.job.adapters)
+        return frozenset(adapter.sha256 or "" for adapter in self.job.adapters)
 
 
 @dataclass(frozen=True)

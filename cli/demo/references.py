@@ -87,7 +87,7 @@ def draw(
     chosen: Sequence[Ended], folder: Path, cache_folder: Path, environment: Mapping[str, str], say: Say
 ) -> list[tuple[Ended, Path]]:
     """Draw these jobs in another process, named like the jobs' own images. Raises HotslotError."""
-    files = adapter_files(cache_folder, {adapter.sha256 for one in chosen for adapter in one.job.adapters})
+    files = adapter_files(cache_folder, {adapter.sha256 or "" for one in chosen for adapter in one.job.adapters})
     jobs = folder / "jobs.json"
     jobs.write_text(json.dumps([job_of(one, files) for one in chosen], indent=2), encoding="utf-8")
     drawn = folder / f"{NAME}.png"
@@ -113,7 +113,7 @@ def job_of(one: Ended, files: Mapping[str, Path]) -> dict[str, Any]:
     job = one.job
     return {
         **{name: getattr(job, name) for name in ("prompt", "width", "height", "steps", "guidance_scale", "seed")},
-        "adapters": [{"path": str(files[adapter.sha256]), "scale": adapter.scale} for adapter in job.adapters],
+        "adapters": [{"path": str(files[adapter.sha256 or ""]), "scale": adapter.scale} for adapter in job.adapters],
     }
 
 

@@ -20,6 +20,7 @@ from shared.job import JobSpec
 from shared.presence import State, WorkerInfo
 from shared.registry import RegisteredAdapter
 from shared.request import LARGEST_SEED, JobRequest
+from shared.sources.identity import Identity, identity_key
 
 TINY = read_catalogue().base_models["tiny-flux"]
 OTHER = TINY.model_copy(update={"name": "other", "builtin_adapters": ("coral",)})
@@ -44,15 +45,16 @@ REGISTERED = {
 }
 
 
-def _find_file(path: str, field: str) -> str:
-    if path != "mine/sketch.safetensors":
+def _pin(source: str, field: str) -> Identity:
+    if source in ("file:absent", "remote"):
         raise UnknownAdapter("no", field=field)
-    return "sha-of-sketch"
+    sha256 = "sha-of-sketch" if source.startswith("file:") else None
+    return Identity(location=f"{source}@now", revision="now", sha256=sha256)
 
 
 def _admit(**body: Any) -> tuple[JobSpec, list[str]]:
     request = JobRequest.model_validate({"prompt": "a fox"} | body)
-    return admit(request, CATALOGUE, REGISTERED, _find_file, lambda: 1234)
+    return admit(request, CATALOGUE, REGISTERED, _pin, lambda: 1234)
 
 
 def _sources(*sources: str) -> list[dict[str, str]]:
@@ -151,7 +153,7 @@ def test_an_adapter_of_a_base_model_that_is_no_longer_served_is_refused() -> Non
         {"prompt": "x", "adapters": _sources("old")}
     ).adapters)  # fmt: skip
     with pytest.raises(UnknownBaseModel, match="'retired' is not served here"):
-        admit(request, CATALOGUE, registered, _find_file, lambda: 1)
+        admit(request, CATALOGUE, registered, _pin, lambda: 1)
 
 
 # --- adapters -------------------------------------------------------------------------------------
@@ -165,7 +167,35 @@ def test_a_registered_adapter_is_pinned_to_its_bytes() -> None:
 def test_a_file_is_pinned_to_its_bytes() -> None:
     (pinned,) = _admit(base_model="tiny-flux", adapters=_sources("file:mine/sketch.safetensors"))[0].adapters
     assert pinned.sha256 == "sha-of-sketch"
-    assert pinned.location == pinned.source == "file:mine/sketch.safetensors"
+    assert pinned.source == "file:mine/sketch.safetensors"
+    assert pinned.location == "file:mine/sketch.safetensors@now"
+
+
+def test_a_remote_adapter_is_pinned_to_its_version_and_its_query_is_shown_nowhere() -> None:
+    text = "https://example.com/a?X-Amz-Signature=hunter2"
+    (pinned,) = _admit(base_model="tiny-flux", adapters=_sources(text))[0].adapters
+    assert (pinned.source, pinned.sha256, pinned.revision) == ("https://example.com/a?…", None, "now")
+    assert pinned.location == f"{text}@now"
+    assert pinned.identity == identity_key(pinned.location, "now")
+    with pytest.raises(InvalidRequest) as refused:
+        _admit(base_model="tiny-flux", adapters=_sources(text, text))
+    assert "hunter2" not in refused.value.message
+
+
+def test_a_registered_adapter_keeps_its_version_if_it_may_still_be_read() -> None:
+    def registered(location: str) -> dict[str, RegisteredAdapter]:
+        one = _registered("ember").model_copy(update={"location": location, "revision": "then", "sha256": None})
+        return {"ember": one, "remote": one}
+
+    def admitted(source: str, location: str) -> JobSpec:
+        request = JobRequest.model_validate({"prompt": "x", "adapters": _sources(source)})
+        return admit(request, CATALOGUE, registered(location), _pin, lambda: 1)[0]
+
+    (pinned,) = admitted("ember", "s3://bucket/key").adapters
+    assert (pinned.location, pinned.revision, pinned.sha256) == ("s3://bucket/key", "then", None)
+    admitted("remote", "builtin:ember")
+    with pytest.raises(UnknownAdapter):
+        admitted("remote", "s3://bucket/key")
 
 
 def test_a_file_needs_a_base_model_in_the_request() -> None:
@@ -200,15 +230,13 @@ def test_a_long_list_of_names_is_cut() -> None:
     many = {f"a{n:03}": _registered(f"a{n:03}") for n in range(MOST_LISTED + 5)}
     request = JobRequest.model_validate({"prompt": "x", "base_model": "tiny-flux", "adapters": _sources("embr")})
     with pytest.raises(UnknownAdapter, match="a019 and 5 more"):
-        admit(request, CATALOGUE, many, _find_file, lambda: 1)
+        admit(request, CATALOGUE, many, _pin, lambda: 1)
 
 
-@pytest.mark.parametrize(
-    "source", ["hf:owner/repo", "s3://bucket/key", "https://example.com/a", "ftp://x", "builtin:ember"]
-)
+@pytest.mark.parametrize("source", ["ftp://x", "builtin:ember", "data:abc"])
 @pytest.mark.parametrize("base_model", [None, "tiny-flux"])
 def test_other_kinds_of_sources_are_refused_with_those_that_are_taken(source: str, base_model: str | None) -> None:
-    with pytest.raises(UnknownAdapter, match="taken are registered names and file:PATH") as refused:
+    with pytest.raises(UnknownAdapter, match="taken are a registered name, hf:OWNER") as refused:
         _admit(base_model=base_model, adapters=_sources(source))
     assert refused.value.field == "adapters[0].source"
 
@@ -237,7 +265,7 @@ def test_a_negative_prompt_with_effect_is_none() -> None:
     sampling = TINY.sampling.model_copy(update={"negative_prompt": True})
     catalogue = Catalogue(base_models={"tiny-flux": TINY.model_copy(update={"sampling": sampling})})
     request = JobRequest(prompt="a fox", base_model="tiny-flux", negative_prompt="fog")
-    assert admit(request, catalogue, {}, _find_file, lambda: 1)[1] == []
+    assert admit(request, catalogue, {}, _pin, lambda: 1)[1] == []
 
 
 @pytest.mark.parametrize(

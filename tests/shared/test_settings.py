@@ -26,6 +26,9 @@ def _fresh() -> Iterator[None]:
         ("LEASE_MS", "hunter2", "input should be a valid integer"),
         ("LEASE_MS", "10", "greater than or equal to 500"),
         ("STORE", "hunter2", "'folder' or 's3'"),
+        ("HF_ENDPOINT", "hunter2", "write https://HOST"),
+        ("HF_ENDPOINT", "https://user:hunter2@hub", "write https://HOST"),
+        ("ADAPTER_ALLOWED_NETWORKS", "hunter2", "write networks as in 10.0.0.0/8,fd00::/8"),
         ("WEBHOOK_ALLOWED_NETWORKS", "hunter2", "write networks as in 10.0.0.0/8,fd00::/8"),
         ("WEBHOOK_ALLOWED_NETWORKS", "10.0.0.0/8;hunter2", "write networks as in"),
     ],
@@ -71,3 +74,28 @@ def test_misspelt_names_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.keys() - before == {"HOTSLOT_S3_BUKET", "HOTSLOT_MOON"}
     assert found["HOTSLOT_S3_BUKET"] == "HOTSLOT_S3_BUKET is no setting; did you mean HOTSLOT_S3_BUCKET?"
     assert found["HOTSLOT_MOON"] == "HOTSLOT_MOON is no setting; it has no effect."
+
+
+def test_buckets_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTSLOT_ADAPTER_S3_BUCKETS", "one, two,")
+    assert Settings().adapter_s3_buckets == ("one", "two")
+
+
+def test_the_hubs_own_variables_are_read_where_ours_are_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example/")
+    monkeypatch.setenv("HF_TOKEN", "hunter2")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    found = Settings()
+    assert (found.hf_endpoint, found.hf_offline) == ("https://mirror.example", True)
+    assert found.hf_token is not None
+    assert "hunter2" not in repr(found)
+    monkeypatch.setenv("HOTSLOT_HF_ENDPOINT", "https://hub.example")
+    monkeypatch.setenv("HOTSLOT_HF_OFFLINE", "false")
+    assert (Settings().hf_endpoint, Settings().hf_offline) == ("https://hub.example", False)
+
+
+def test_a_wrong_variable_of_the_hub_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "hunter2")
+    with pytest.raises(Misconfigured, match="HOTSLOT_HF_ENDPOINT is not valid") as refused:
+        settings()
+    assert "hunter2" not in refused.value.message

@@ -25,6 +25,7 @@ from shared.storage import Store, open_store
 from tests.shared.jobs import spec
 from tests.worker.fakes import FakeEngine
 from worker.choose import Limits
+from worker.fetch import Fetcher
 from worker.path import Desk, serve_one
 from worker.spool import Spool
 from worker.upload import MOST_PENDING, Uploads
@@ -71,7 +72,7 @@ def client(redis_url: str) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 def bench(redis_url: str, client: redis.Redis, tmp_path: Path) -> Iterator[Bench]:
-    settings = Settings(redis_url=redis_url, data_folder=tmp_path)
+    settings = Settings(redis_url=redis_url, data_folder=tmp_path, cache_folder=tmp_path / "cache")
     queue, store, engine = Queue(client, settings), open_store(settings), FakeEngine()
     spool = Spool(tmp_path / "spool", "w1")
     spool.own()
@@ -88,6 +89,7 @@ def bench(redis_url: str, client: redis.Redis, tmp_path: Path) -> Iterator[Bench
         lease_ms=settings.lease_ms,
         builtin_adapters={name: tmp_path / name for name in NAMES},
         adapter_folder=None,
+        fetcher=Fetcher.of(settings),
         stop_at_s=lambda: made[0].stop_at_s,
     )
     made.append(Bench(desk, engine, queue, store, settings, iter(range(1, 1000))))
