@@ -12,6 +12,7 @@ from shared.job import Job
 from shared.presence import State, WorkerInfo
 from shared.queue import WaitingGroup
 from shared.registry import RegisteredAdapter
+from shared.sources.source import shown
 from shared.view import JobView, Moment, moment
 
 
@@ -141,7 +142,7 @@ def adapter_view(adapter: RegisteredAdapter) -> AdapterView:
     return AdapterView(
         name=adapter.name,
         base_model=adapter.base_model,
-        source=adapter.location,
+        source=shown(adapter.location),
         sha256=adapter.sha256,
         rank=adapter.rank,
         inspection=adapter.inspection,

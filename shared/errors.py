@@ -40,7 +40,8 @@
     └── SetupError              refused at start: the operator must change something
         ├── CatalogueInvalid    500 catalogue_invalid
         ├── ServerRefused       500 server_refused
-        └── Misconfigured       500 misconfigured
+        ├── Misconfigured       500 misconfigured
+        └── WeightsAltered      500 weights_altered
 
 ``code`` is stable and machine-readable, ``status`` is the HTTP status, ``retryable`` says whether the
 same request can succeed later, and the message is one sentence that says what to do. No message holds a secret.
@@ -327,3 +328,9 @@ class Misconfigured(SetupError):
     """A setting is missing or contradicts another."""
 
     code = "misconfigured"
+
+
+class WeightsAltered(SetupError):
+    """A bundled weight file is missing, or is not the one that was released."""
+
+    code = "weights_altered"

@@ -32,6 +32,7 @@ with hushed():
     import transformers
     from diffusers import (
         AutoencoderKL,
+        AutoencoderTiny,
         FlowMatchEulerDiscreteScheduler,
         FluxPipeline,
         FluxTransformer2DModel,
@@ -54,6 +55,7 @@ with hushed():
 
 __all__ = [
     "AutoencoderKL",
+    "AutoencoderTiny",
     "CLIPTextConfig",
     "CLIPTextModel",
     "CLIPTokenizer",

@@ -13,13 +13,13 @@ from shared.embedded import EmbeddedServer
 from shared.registry import RegisteredAdapter, Registry
 from shared.settings import Settings
 from shared.sources.identity import Identity
+from tests.adapter_bytes import SKETCH
 from tests.api.live import BASE, Live, problem_of, serving
 from tests.hub_server import HubServer, running_hub
-from tests.shared.sources.safetensors_bytes import small
 from tests.source_server import SourceServer, running
 
 FILE = "a.safetensors"
-BODY = small()
+BODY = SKETCH
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_a_hub_adapter_is_pinned_to_its_commit(live: Live, hub: HubServer) -> No
     assert job["adapters"] == [
         {"source": "hf:owner/repo", "scale": 1.0, "sha256": sha256(BODY).hexdigest(), "revision": commit}
     ]
-    repository.commit({FILE: small(b"\2")})
+    repository.commit({FILE: SKETCH[:-1] + b"\2"})
     assert live.queue.get(job["id"]).spec.adapters[0].location == f"hf:owner/repo@{commit}#{FILE}"
     later = live.submit(adapters=[{"source": "hf:owner/repo"}])
     assert live.queue.get(later["id"]).group != live.queue.get(job["id"]).group

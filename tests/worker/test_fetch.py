@@ -14,8 +14,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from worker.header import read_header
 
+from shared.adapters.header import read_header
+from shared.adapters.source import ranges_of
 from shared.errors import (
     AdapterChanged,
     AdapterTooLarge,
@@ -258,7 +259,7 @@ def test_what_is_no_adapter_is_fetched_and_refused_by_the_header(
         held.path.open("rb") as file,
         pytest.raises(AdapterUnreadable),
     ):
-        read_header(file, len(body))
+        read_header(ranges_of(file), len(body))
 
 
 def test_a_branch_that_moves_while_a_job_waits(tmp_path: Path) -> None:

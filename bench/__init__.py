@@ -1,0 +1,1 @@
+"""Every claim that the README makes, measured."""
