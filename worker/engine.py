@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import safetensors
 import torch
 
 from shared.adapters.base import BaseLayers
+from shared.adapters.served import adapted_components
 from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterError
-from shared.families.flux import FLUX
+from shared.families.family import component_of
 from shared.job import AppliedAdapterRecord
-from worker.compact import CompactAdapter, CompactCache, CompactLayer
-from worker.compose import check_ranks, compose, in_order
+from worker.compact import CompactCache
+from worker.compose import Weighted, check_ranks, compose
 from worker.convert import read_adapter
 from worker.draw import draw
 from worker.engine_types import AdapterFile, Drawing, DrawnImage, SwapReport
-from worker.flux import supported_layers
-from worker.libraries import FluxPipeline, diffusers, peft, transformers
+from worker.families.table import TORCH_FAMILIES
+from worker.layout import Layouts
+from worker.libraries import diffusers, peft, transformers
 from worker.load import load_pipeline, set_threads, slot_dtype
+from worker.packed import Packed, pack
 from worker.slot import Slot
 
 CACHE_BYTES = 1 << 30
@@ -33,29 +37,33 @@ class PreparedAdapters:
     """Adapters read and converted, in the order of the request."""
 
     files: tuple[AdapterFile, ...]
-    adapters: tuple[CompactAdapter, ...]
+    adapters: tuple[Packed, ...]
 
     @property
-    def weighted(self) -> list[tuple[CompactAdapter, float]]:
-        """Each with its strength."""
-        return [(adapter, file.scale) for adapter, file in zip(self.adapters, self.files, strict=True)]
+    def weighted(self) -> list[Weighted]:
+        """Each with its strength, sorted, so that the order within a request changes nothing."""
+        pairs = [(adapter, file.scale) for adapter, file in zip(self.adapters, self.files, strict=True)]
+        return sorted(pairs, key=lambda weighted: (weighted[0].sha256, weighted[1]))
 
 
 class DiffusersEngine:
-    """A FLUX pipeline of diffusers with Hotslot's slot; implements ``Engine``."""
+    """A pipeline of diffusers with Hotslot's slot; implements ``Engine``."""
 
     def __init__(
-        self, pipeline: FluxPipeline, entry: BaseModelEntry, base_revision: str, cache_bytes: int = CACHE_BYTES
+        self, pipeline: Any, entry: BaseModelEntry, base_revision: str, cache_bytes: int = CACHE_BYTES
     ) -> None:
         """The pipeline is on its device already; no adapter may be loaded in it."""
         self._pipeline = pipeline
         self._entry = entry
         self._base_revision = base_revision
-        self._shapes = supported_layers(pipeline.transformer)
-        self._slot = Slot(pipeline.transformer, self._shapes, entry.slot.top_rank)
-        named = {f"{FLUX.denoiser}.{name}": shape for name, shape in self._shapes.items()}
-        self._base = BaseLayers(FLUX, named, entry.slot.top_rank)
-        self._cache = CompactCache(cache_bytes)
+        self._family = TORCH_FAMILIES[entry.family]
+        self._dtype = slot_dtype(entry)
+        components = {name: getattr(pipeline, name) for name in adapted_components(entry)}
+        layers = self._family.family.layers({name: _config(module) for name, module in components.items()})
+        self._base = BaseLayers(self._family.family, layers, entry.slot.top_rank)
+        self._layouts = Layouts(layers, self._dtype.itemsize)
+        self._slot = Slot(components, self._layouts, entry.slot.rank_tiers, self._dtype, entry.device)
+        self._cache: CompactCache[Packed] = CompactCache(cache_bytes)
 
     @classmethod
     def load(cls, entry: BaseModelEntry, cache_folder: Path, threads: int | None = None) -> DiffusersEngine:
@@ -104,8 +112,8 @@ class DiffusersEngine:
 
     def prepare(self, adapters: Sequence[AdapterFile]) -> PreparedAdapters:
         """Read, verify and convert, or take from the cache by hash; touches no slot. Raises ``AdapterError``."""
-        prepared = PreparedAdapters(tuple(adapters), tuple(self._compact(file) for file in adapters))
-        check_ranks(prepared.weighted, self._entry.slot.top_rank)
+        prepared = PreparedAdapters(tuple(adapters), tuple(map(self._packed, adapters)))
+        check_ranks(prepared.adapters, self._entry.slot.top_rank)
         return prepared
 
     def swap(self, prepared: PreparedAdapters) -> SwapReport:
@@ -115,10 +123,15 @@ class DiffusersEngine:
         written. After any exception the slot is zeroed and proven empty before it is used again.
         """
         weighted = prepared.weighted
-        key = tuple((adapter.sha256, scale) for adapter, scale in in_order(weighted))
+        key = tuple((adapter.sha256, scale) for adapter, scale in weighted)
         changed = not self._slot.holds(key)
-        fingerprint = self._slot.fill(key, _unprefixed(compose(weighted))) if changed else self._slot.check()
-        applied = tuple(map(_applied, prepared.files, prepared.adapters))
+        if not changed:
+            fingerprint = self._slot.check()
+        elif weighted:
+            fingerprint = self._slot.fill(key, *compose(weighted, self._layouts))
+        else:
+            fingerprint = self._slot.clear()
+        applied = tuple(map(self._applied, prepared.files, prepared.adapters))
         return SwapReport(applied=applied, fingerprint=fingerprint, changed=changed)
 
     def draw(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> DrawnImage:
@@ -128,32 +141,34 @@ class DiffusersEngine:
         finite, ``SlotCorrupt`` if it is not known what the slot holds.
         """
         self._slot.require_known()
-        return draw(self._pipeline, drawing, on_step, self._entry.sampling)
+        return draw(self._pipeline, self._family, drawing, on_step, self._entry.sampling)
 
-    def _compact(self, file: AdapterFile) -> CompactAdapter:
+    def _packed(self, file: AdapterFile) -> Packed:
         kept = self._cache.get(file.sha256)
         if kept is not None:
             return kept
         try:
-            adapter = read_adapter(file.path, file.sha256, self._base, slot_dtype(self._entry))
+            adapter = read_adapter(file.path, file.sha256, self._base, self._dtype)
         except AdapterError as error:
             message = f"adapter {file.source!r}: {error.message}"
             raise type(error)(message, field="adapters", reason=error.reason) from error
-        self._cache.put(adapter)
-        return adapter
+        packed = pack(adapter, self._layouts, self._dtype, pinned=self._entry.device != "cpu")
+        self._cache.put(packed)
+        return packed
+
+    def _applied(self, file: AdapterFile, adapter: Packed) -> AppliedAdapterRecord:
+        components = [component_of(layer) for layer, _ in adapter.ranks]
+        return AppliedAdapterRecord(
+            source=file.source,
+            revision=file.revision,
+            sha256=adapter.sha256,
+            rank=adapter.rank,
+            scale=file.scale,
+            layers_applied=len(components),
+            text_encoder_layers=len(components) - components.count(self._family.family.denoiser),
+        )
 
 
-def _unprefixed(content: Mapping[str, CompactLayer]) -> dict[str, CompactLayer]:
-    return {name.removeprefix(f"{FLUX.denoiser}."): layer for name, layer in content.items()}
-
-
-def _applied(file: AdapterFile, adapter: CompactAdapter) -> AppliedAdapterRecord:
-    return AppliedAdapterRecord(
-        source=file.source,
-        revision=file.revision,
-        sha256=adapter.sha256,
-        rank=adapter.rank,
-        scale=file.scale,
-        layers_applied=len(adapter.layers),
-        text_encoder_layers=0,
-    )
+def _config(module: Any) -> Mapping[str, Any]:
+    config = module.config
+    return config.to_dict() if hasattr(config, "to_dict") else config
