@@ -125,6 +125,7 @@ WORKER = WorkerInfo(
     swaps=5,
     jobs=24,
     load_ms=1900,
+    warmup_ms=300,
 )
 
 INSPECTION = Inspection(

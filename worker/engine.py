@@ -10,6 +10,7 @@ from typing import Any
 import safetensors
 import torch
 
+from shared.adapter_layers import LayerShape
 from shared.adapters.base import BaseLayers
 from shared.adapters.served import adapted_components
 from shared.catalogue import BaseModelEntry
@@ -17,6 +18,7 @@ from shared.errors import AdapterError
 from shared.families.family import component_of
 from shared.job import AppliedAdapterRecord
 from worker.compact import CompactCache
+from worker.compiled import State, compilations, compile_in_place, sizes_of, states, uncompiled_unless
 from worker.compose import Weighted, check_ranks, compose
 from worker.convert import read_adapter
 from worker.draw import draw
@@ -61,8 +63,13 @@ class DiffusersEngine:
         components = {name: getattr(pipeline, name) for name in adapted_components(entry)}
         layers = self._family.family.layers({name: _config(module) for name, module in components.items()})
         self._base = BaseLayers(self._family.family, layers, entry.slot.top_rank)
-        self._layouts = Layouts(layers, self._dtype.itemsize)
+        denoiser = self._family.family.denoiser
+        self._states = states(entry, self._family.guided_twice)
+        self._layouts = Layouts(layers, self._dtype.itemsize, frozenset([denoiser] if entry.compile else []))
         self._slot = Slot(components, self._layouts, entry.slot.rank_tiers, self._dtype, entry.device)
+        if entry.compile is not None:
+            compile_in_place(components[denoiser], entry.compile.backend, len(self._states))
+        self._compilations = 0
         self._cache: CompactCache[Packed] = CompactCache(cache_bytes)
 
     @classmethod
@@ -93,22 +100,28 @@ class DiffusersEngine:
         modules = (torch, diffusers, peft, transformers, safetensors)
         return {module.__name__: str(module.__version__) for module in modules}
 
+    @property
+    def layers(self) -> Mapping[str, LayerShape]:
+        """Every layer that an adapter may change, named with its component."""
+        return self._base.layers
+
+    @property
+    def recompiles(self) -> int:
+        """How many graphs were compiled since the warm-up; anything but 0 makes a job wait for the compiler."""
+        return compilations() - self._compilations
+
     def warm(self) -> None:
-        """Draw one picture without adapters, so that the first job does not pay for it."""
-        self.swap(self.prepare(()))
+        """Draw one picture without adapters, and whatever else is compiled, so that no job pays for it."""
         sizes, sampling = self._entry.sizes, self._entry.sampling
-        self.draw(
-            Drawing(
-                prompt="warm",
-                negative_prompt=None,
-                width=sizes.default_width,
-                height=sizes.default_height,
-                steps=1,
-                guidance_scale=sampling.default_guidance_scale,
-                seed=0,
-            ),
-            lambda done, steps: None,
-        )
+        plain = State(sizes.default_width, sizes.default_height, sampling.default_guidance_scale, None)
+        for state in self._states or [plain]:
+            if state.rank is None:
+                self._slot.clear()
+            else:
+                self._slot.rehearse(state.rank)
+            self.draw(_first_drawing(state), lambda done, steps: None)
+        self._slot.clear()
+        self._compilations = compilations()
 
     def prepare(self, adapters: Sequence[AdapterFile]) -> PreparedAdapters:
         """Read, verify and convert, or take from the cache by hash; touches no slot. Raises ``AdapterError``."""
@@ -141,7 +154,9 @@ class DiffusersEngine:
         finite, ``SlotCorrupt`` if it is not known what the slot holds.
         """
         self._slot.require_known()
-        return draw(self._pipeline, self._family, drawing, on_step, self._entry.sampling)
+        warmed = not self._states or (drawing.width, drawing.height) in sizes_of(self._states)
+        with uncompiled_unless(warmed):
+            return draw(self._pipeline, self._family, drawing, on_step, self._entry.sampling)
 
     def _packed(self, file: AdapterFile) -> Packed:
         kept = self._cache.get(file.sha256)
@@ -167,6 +182,10 @@ class DiffusersEngine:
             layers_applied=len(components),
             text_encoder_layers=len(components) - components.count(self._family.family.denoiser),
         )
+
+
+def _first_drawing(state: State) -> Drawing:
+    return Drawing("warm", None, state.width, state.height, 1, state.guidance_scale, 0)
 
 
 def _config(module: Any) -> Mapping[str, Any]:

@@ -13,13 +13,15 @@ from shared.errors import SlotCorrupt
 from shared.families.family import component_of
 from worker.checksum import Sums, fingerprint_of
 from worker.layout import Layouts, Ranks, halves
-from worker.libraries import LoraConfig, LoraLayer, inject_adapter_in_model
+from worker.libraries import LoraConfig, LoraLayer, hushed, inject_adapter_in_model
 from worker.packed import Packed
 from worker.slot_layer import ADAPTER_NAME, SlotLayer
 from worker.slot_storage import Arrangement, Storage
 
 Key = tuple[tuple[str, float], ...]
 """Which adapters (hash, strength) the slot holds, in canonical order."""
+
+_WARM_UP: Key = (("warm-up", 0.0),)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Slot:
         names = [name for name in self._layers if component_of(name) in self._layouts.rank_first]
         arrangement = self._prepared(tuple((name, rank) for name in names))
         self.storage.zero()
-        self._hold_zeros(arrangement)
+        self._hold_zeros(arrangement, _WARM_UP)
 
     def check(self) -> str:
         """The fingerprint of what it holds now; ``SlotCorrupt`` if that is no longer what was written."""
@@ -107,9 +109,9 @@ class Slot:
         self._resident = None
         return self.storage.arrange(ranks)
 
-    def _hold_zeros(self, arrangement: Arrangement) -> str:
+    def _hold_zeros(self, arrangement: Arrangement, key: Key = ()) -> str:
         self._switch(arrangement)
-        return self._settle(Resident((), (), arrangement, (), self._zeros(arrangement)))
+        return self._settle(Resident(key, (), arrangement, (), self._zeros(arrangement)))
 
     def _empty(self) -> None:
         self._resident = None
@@ -162,7 +164,9 @@ def _inject(component: str, module: nn.Module, layouts: Layouts) -> list[SlotLay
     shapes = {name.removeprefix(before): shape for name, shape in layouts.layers.items() if name.startswith(before)}
     # Of rank 1, because the halves get their memory from the slot.
     config = LoraConfig(r=1, lora_alpha=1, target_modules=list(shapes), init_lora_weights=True)
-    inject_adapter_in_model(config, module, adapter_name=ADAPTER_NAME)
+    with hushed():
+        # PEFT warns that an adapter cannot be merged into quantised weights, which nobody does here.
+        inject_adapter_in_model(config, module, adapter_name=ADAPTER_NAME)
     module.requires_grad_(False)
     loras = {name: layer for name, layer in module.named_modules() if isinstance(layer, LoraLayer)}
     if set(loras) != set(shapes):

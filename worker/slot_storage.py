@@ -51,7 +51,8 @@ class Storage:
             highest = max((wanted.get(name, 0) for name in names), default=0)
             if highest:
                 wanted |= dict.fromkeys(names, self.tier_of(highest))
-        key = tuple(sorted(wanted.items()))
+        # Those that are compiled first, so that what the others hold does not move them.
+        key = tuple(sorted(wanted.items(), key=lambda item: (component_of(item[0]) not in self._names, item[0])))
         if key not in self._arrangements:
             if len(self._arrangements) >= MOST_ARRANGEMENTS:
                 self._arrangements.pop(next(iter(self._arrangements)))

@@ -31,7 +31,7 @@ class Part:
 def shapes_of(engine: DiffusersEngine) -> dict[str, LayerShape]:
     """The layers of the denoiser, by the names that it has for them."""
     before = f"{engine._family.family.denoiser}."
-    layers = engine._base.layers
+    layers = engine.layers
     return {name.removeprefix(before): shape for name, shape in layers.items() if name.startswith(before)}
 
 
