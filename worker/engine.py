@@ -189,5 +189,7 @@ def _first_drawing(state: State) -> Drawing:
 
 
 def _config(module: Any) -> Mapping[str, Any]:
+    # transformers has an object, diffusers a mapping.
     config = module.config
-    return config.to_dict() if hasattr(config, "to_dict") else config
+    found: Mapping[str, Any] = config.to_dict() if hasattr(config, "to_dict") else config
+    return found

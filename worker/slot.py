@@ -56,6 +56,7 @@ class Slot:
             layer.name: layer for name, module in components.items() for layer in _inject(name, module, layouts)
         }
         self._resident: Resident | None = None
+        self._switched: Arrangement | None = None
         self._empty()
 
     def require_known(self) -> Resident:
@@ -114,17 +115,18 @@ class Slot:
         return self._settle(Resident(key, (), arrangement, (), self._zeros(arrangement)))
 
     def _empty(self) -> None:
-        self._resident = None
+        self._resident, self._switched = None, None
         self.storage.zero()
         if not self.storage.is_zero():
             raise SlotCorrupt("The adapter slot could not be emptied; the job can be submitted again.")
         self._hold_zeros(self.storage.arrange(()))
 
     def _switch(self, arrangement: Arrangement) -> None:
+        if arrangement is self._switched:
+            return
+        self._switched = arrangement
         for name, layer in self._layers.items():
             pair = arrangement.views.get(name)
-            if layer.uses(pair):
-                continue
             if pair is None:
                 layer.leave()
             else:

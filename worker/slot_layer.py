@@ -89,7 +89,7 @@ class SlotLayer:
 
 
 def _check(name: str, down: nn.Module, up: nn.Module, shape: LayerShape) -> None:
-    inputs, outputs = down.weight.shape[1], up.weight.shape[0]  # type: ignore[union-attr, misc]
-    kernel = tuple(down.weight.shape[2:]) or None  # type: ignore[union-attr, arg-type]
+    down_shape, up_shape = down.get_parameter("weight").shape, up.get_parameter("weight").shape
+    inputs, outputs, kernel = down_shape[1], up_shape[0], tuple(down_shape[2:]) or None
     if (inputs, outputs, kernel) != (shape.inputs, shape.outputs, shape.kernel):
         raise RuntimeError(f"{name} is {inputs} -> {outputs} with the kernel {kernel} in the model, not {shape}")

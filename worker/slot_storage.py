@@ -41,23 +41,26 @@ class Storage:
         }
         whole = layouts.of(tuple((name, tiers[-1]) for name in layouts.layers))
         self.flat = torch.zeros(whole.size, dtype=dtype, device=device)
-        self._arrangements: dict[Ranks, Arrangement] = {}
+        self._arrangements: dict[tuple[Ranks, Ranks], Arrangement] = {}
         self._there: tuple[Arrangement, dict[str, int]] | None = None
 
     def arrange(self, ranks: Ranks) -> Arrangement:
         """How the layers lie for an adapter of these ranks."""
-        wanted = dict(ranks)
-        for names in self._names.values():
-            highest = max((wanted.get(name, 0) for name in names), default=0)
-            if highest:
-                wanted |= dict.fromkeys(names, self.tier_of(highest))
-        # Those that are compiled first, so that what the others hold does not move them.
-        key = tuple(sorted(wanted.items(), key=lambda item: (component_of(item[0]) not in self._names, item[0])))
+        highest: dict[str, int] = {}
+        others = []
+        for name, rank in ranks:
+            component = component_of(name)
+            if component in self._names:
+                highest[component] = max(rank, highest.get(component, 0))
+            else:
+                others.append((name, rank))
+        key = (tuple((component, self.tier_of(rank)) for component, rank in highest.items()), tuple(others))
         if key not in self._arrangements:
             if len(self._arrangements) >= MOST_ARRANGEMENTS:
                 self._arrangements.pop(next(iter(self._arrangements)))
-            layout = self.layouts.of(key)
-            self._arrangements[key] = Arrangement(key, layout, views_of(self.flat, layout))
+            # Those that are compiled first, so that what the others hold does not move them.
+            compiled = [(name, tier) for component, tier in key[0] for name in self._names[component]]
+            self._arrangements[key] = self._arrangement((*compiled, *others))
         return self._arrangements[key]
 
     def tier_of(self, rank: int) -> int:
@@ -93,6 +96,10 @@ class Storage:
     def is_zero(self) -> bool:
         """Whether all of it is."""
         return not self.flat.any().item()
+
+    def _arrangement(self, ranks: Ranks) -> Arrangement:
+        layout = self.layouts.of(ranks)
+        return Arrangement(ranks, layout, views_of(self.flat, layout))
 
     def _parts(self, arrangement: Arrangement, adapter: Packed) -> list[torch.Tensor]:
         """A and B by turns: the parts of the adapter's layers that it fills."""

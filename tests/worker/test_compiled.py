@@ -118,7 +118,7 @@ def test_an_adapter_runs_at_the_smallest_tier_that_takes_it(flux: Served) -> Non
         apply(flux.engine, files_of(case, flux.files))
         ranks = dict(flux.engine._slot.require_known().arrangement.ranks)
         tiers[case] = {rank for name, rank in ranks.items() if name.startswith("transformer.")}
-    assert tiers == {"none": set(), "text": set(), "small": {8}, "convolutions": {8}, "large": {16}, "four": {16}}
+    assert tiers == {"none": set(), "text": set(), "small": {8}, "convolutions": {8}, "large": {16}, "four": {8}}
 
 
 def test_what_lies_beyond_the_rank_takes_part_so_it_is_checked(flux: Served) -> None:
