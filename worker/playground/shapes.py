@@ -28,7 +28,7 @@ _RGB = {
 RGB = {name: torch.tensor(value) for name, value in _RGB.items()}
 """Each colour word as red, green, blue from 0 to 1."""
 
-_RADIUS_PX = {"small": 25.0, "": 35.0, "large": 47.0}
+_RADIUS_PX = {"small": 28.0, "": 37.0, "large": 48.0}
 _SHIFT_PX = 22.0
 _JITTER_PX = 4.0
 _AWAY = {"": (0.0, 0.0), "left": (-1.0, 0.0), "right": (1.0, 0.0), "top": (0.0, -1.0), "bottom": (0.0, 1.0)}
