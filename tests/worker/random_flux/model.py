@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
+from worker.tiny_flux_words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
 
 from worker.libraries import (
     AutoencoderKL,
@@ -26,7 +27,6 @@ from worker.libraries import (
     T5Config,
     T5EncoderModel,
 )
-from worker.tiny_flux_words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
 
 SEED = 7
 DECODER_SEED = 12
