@@ -69,7 +69,7 @@ def check_signature(receipt: Mapping[str, Any], public_keys: Mapping[str, str]) 
     signature = receipt.get("signature")
     if not isinstance(signature, dict) or signature.get("algorithm") != "ed25519":
         raise ReceiptRefused("The receipt is not signed.")
-    key_id = signature.get("key_id")
+    key_id = str(signature.get("key_id"))
     if key_id not in public_keys:
         known = ", ".join(sorted(public_keys)) or "none"
         raise ReceiptRefused(f"The receipt is signed with the key {key_id}, which is not known here (known: {known}).")
@@ -78,7 +78,7 @@ def check_signature(receipt: Mapping[str, Any], public_keys: Mapping[str, str]) 
         key.verify(base64.b64decode(signature.get("value") or "", validate=True), canonical(receipt))
     except (InvalidSignature, ValueError, TypeError, RecursionError) as error:
         raise ReceiptRefused("The signature does not fit: the receipt was changed, or comes from elsewhere.") from error
-    return str(key_id)
+    return key_id
 
 
 def canonical(receipt: Mapping[str, Any]) -> bytes:
