@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fastapi.openapi.models import Example
 
+from api.views import ReceiptKeyView
 from shared.adapters.inspection import Inspection, Ranks, Trained, Verdict
 from shared.job import AppliedAdapterRecord, ImageRecord, Job, JobSpec, PinnedAdapter, Receipt, Result, Status
 from shared.presence import WorkerInfo
+from shared.receipt import ReceiptSigner
 from shared.registry import RegisteredAdapter
 from shared.view import JobView, job_view
 
@@ -125,6 +127,9 @@ WORKER = WorkerInfo(
     jobs=24,
     load_ms=1900,
 )
+
+_SIGNER = ReceiptSigner("aG90c2xvdC1leGFtcGxlLXJlY2VpcHQta2V5LTMyYiE=")
+RECEIPT_KEY = ReceiptKeyView(id=_SIGNER.key_id, public_key=_SIGNER.public_key)
 
 INSPECTION = Inspection(
     size_bytes=68_224,

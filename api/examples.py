@@ -19,6 +19,7 @@ from api.views import (
     PartView,
     QueuesView,
     ReadyView,
+    ReceiptKeysView,
     WorkersView,
     adapter_view,
     base_model_view,
@@ -133,6 +134,11 @@ def queues() -> Responses:
 def workers() -> Responses:
     """Living workers."""
     return {200: _json("All living workers.", one=WorkersView(workers=[worker_view(v.WORKER)]))}
+
+
+def receipt_keys() -> Responses:
+    """Public keys."""
+    return {200: _json("All public keys.", one=ReceiptKeysView(keys=[v.RECEIPT_KEY]))}
 
 
 def alive() -> Responses:

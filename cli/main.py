@@ -126,6 +126,27 @@ def queues_command(url: Url = None) -> None:
         queues(client, Console())
 
 
+@app.command("verify")
+def verify_command(
+    receipt: Annotated[Path, typer.Argument(help="JSON file: a receipt, or a job.", show_default=False)],
+    image: Annotated[Path, typer.Argument(help="The image file.", show_default=False)],
+    adapters: Annotated[list[Path] | None, typer.Argument(help="Adapter files.", show_default=False)] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Public key in base64 or a file of them; default: ask the API.")
+    ] = None,
+    url: Url = None,
+) -> None:
+    """Check that a receipt is genuine, and that an image was made with its adapters."""
+    from cli.verify import keys_of, verify
+
+    if key is not None:
+        known = keys_of(key)
+    else:
+        with Client(url or settings().public_url) as client:
+            known = client.receipt_keys().by_id
+    raise typer.Exit(verify(receipt, image, adapters or [], known, Console()))
+
+
 def main() -> None:
     """Run the command; an expected error is one sentence on standard error."""
     try:

@@ -245,6 +245,7 @@ def spool(desk: Desk, job: Job, report: SwapReport, drawn: list[DrawnImage], tim
 def receipt(desk: Desk, job: Job, report: SwapReport) -> Receipt:
     """What made the images, as read back from the slot; the images' hashes follow when they are encoded."""
     return Receipt(
+        job=job.id,
         adapters=list(report.applied),
         base_model=desk.entry.name,
         base_revision=desk.engine.base_revision,
