@@ -34,7 +34,8 @@ def run_notifier(settings: Settings) -> int:
     reclaimer.start()
     pulse.start()
     try:
-        status = serve(settings, Service(name=name, queue=NOTIFY_QUEUE, pool="threads", on_ticket=notifier.wake))
+        service = Service(name=name, queue=NOTIFY_QUEUE, pool="threads", on_ticket=notifier.wake, ready=pulse.ready)
+        status = serve(settings, service)
     finally:
         pulse.stop()
         reclaimer.stop()

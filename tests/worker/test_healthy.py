@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -56,6 +57,9 @@ def test_a_notifier_is_healthy_while_it_looks(
 
     pulse = Pulse(look, presence, HOST)
     pulse.start()
+    time.sleep(0.2)
+    assert looks == 0, "nothing may be delivered before a signal to stop is heard"
+    assert pulse.ready()
     wait_for("some looks in vain", lambda: looks > 2)
     assert not can_work(presence, HOST)
     reached = True
