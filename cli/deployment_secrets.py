@@ -7,7 +7,8 @@ import secrets
 import string
 from pathlib import Path
 
-from cli.secret_files import kept_secret
+from shared.receipt import new_receipt_key
+from shared.secret_files import kept_secret
 from shared.signature import new_secret
 
 ACCESS_KEY_CHARACTERS = string.ascii_uppercase + string.digits
@@ -24,6 +25,7 @@ def draw_secrets(folder: Path) -> list[str]:
     secret_key = kept_secret(folder / "s3-secret-access-key", lambda: secrets.token_urlsafe(SECRET_KEY_BYTES))
     kept_secret(folder / "s3-identities.json", lambda: json.dumps(seaweedfs_identities(access_key, secret_key)))
     kept_secret(folder / "webhook-secret", new_secret)
+    kept_secret(folder / "receipt-key", new_receipt_key)
     return sorted(file.name for file in folder.iterdir())
 
 

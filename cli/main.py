@@ -18,7 +18,7 @@ from shared.settings import settings
 app = typer.Typer(
     name="hotslot",
     help="Serve many LoRA adapters on few resident diffusion base models.",
-    epilog="Start with: hotslot up. Then, elsewhere: hotslot submit 'a lighthouse at dusk' --adapter ember -o out.png",
+    epilog="Start with: hotslot up. Then: hotslot submit 'a red circle on a blue background' -a night -o out.png",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -65,7 +65,7 @@ def demo_command(
         raise typer.Exit(visit(url, settings(), webhook_host, out, Console()))
     from cli.demo.run import demo
 
-    raise typer.Exit(demo(settings(), out, Console()))
+    raise typer.Exit(demo(out, Console()))
 
 
 @app.command("submit")
@@ -146,6 +146,27 @@ def secrets_command(
     from cli.deployment_secrets import draw_secrets
 
     Console().print(f"{folder}: {', '.join(draw_secrets(folder))}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command("verify")
+def verify_command(
+    receipt: Annotated[Path, typer.Argument(help="JSON file: a receipt, or a job.", show_default=False)],
+    image: Annotated[Path, typer.Argument(help="The image file.", show_default=False)],
+    adapters: Annotated[list[Path] | None, typer.Argument(help="Adapter files.", show_default=False)] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Public key in base64 or a file of them; default: ask the API.")
+    ] = None,
+    url: Url = None,
+) -> None:
+    """Check that a receipt is genuine, and that an image was made with its adapters."""
+    from cli.verify import keys_of, verify
+
+    if key is not None:
+        known = keys_of(key)
+    else:
+        with Client(url or settings().public_url) as client:
+            known = client.receipt_keys().by_id
+    raise typer.Exit(verify(receipt, image, adapters or [], known, Console()))
 
 
 def main() -> None:

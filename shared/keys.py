@@ -65,6 +65,8 @@ WORKERS = Key("workers", "hotslot:workers", "zset", "presence", "15 s after the 
 NOTIFIER = Key("notifier", "hotslot:notifier:{host}", "string", "presence", "15 s after the last beat")
 ADAPTERS = Key("adapters", "hotslot:adapters", "hash", "registry", "kept: one field per registered name")
 
+RECEIPT_KEYS = Key("receipt_keys", "hotslot:receipt-keys", "hash", "receipt keys", "kept: one field per signing key")
+
 ALL = tuple(value for value in globals().copy().values() if isinstance(value, Key))
 
 

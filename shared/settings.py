@@ -76,6 +76,9 @@ class Settings(BaseSettings):
     signing_key: SecretStr | None = None
     """Signs the folder store's download links. Without it each API process draws its own."""
 
+    receipt_key: SecretStr | None = None
+    """Signs receipts: 32 random bytes in base64. Without it each worker keeps its own below its data folder."""
+
     store: Literal["folder", "s3"] = "folder"
     store_folder: Path | None = None
     """Default: ``images`` below the data folder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,7 +18,8 @@ from cli.demo.outcome import Outcome
 from cli.demo.plan import BASE_MODEL
 from cli.demo.receiver import Receiver, running_receiver
 from cli.demo.references import Comparison, compare
-from cli.demo.run import Folders, conclude, demo_environment, progress_bar
+from cli.demo.run import Folders, conclude, progress_bar
+from cli.environment import without_settings
 from cli.interrupts import Interrupts
 from cli.log_lines import FileLog
 from cli.processes import Say
@@ -76,7 +78,7 @@ def visit(url: str, settings: Settings, webhook_host: str | None, out: Path, con
             with interrupts.raising():
                 outcome = _drawn(client, hooks, folders, console)
                 with console.status("comparing with fresh pipelines …"):
-                    comparison = _compared(outcome, folders, settings, log)
+                    comparison = _compared(outcome, folders, log)
         except KeyboardInterrupt:
             console.print("stopped")
             return interrupts.exit_status
@@ -108,13 +110,11 @@ def _receiver(client: Client, hooks: Hooks | None) -> Iterator[Receiver | None]:
         yield receiver
 
 
-def _compared(outcome: Outcome, folders: Folders, settings: Settings, log: Say) -> Comparison:
+def _compared(outcome: Outcome, folders: Folders, log: Say) -> Comparison:
     if not _has_torch():
         return Comparison({}, [])
     # Another processor may round the last bits in another way.
-    return compare(
-        outcome, folders.references, settings.cache_folder, demo_environment(settings), log, bits_may_differ=True
-    )
+    return compare(outcome, folders.references, without_settings(os.environ), log, bits_may_differ=True)
 
 
 def _has_torch() -> bool:

@@ -8,10 +8,11 @@ from typer.testing import CliRunner
 
 from cli.deployment_secrets import draw_secrets
 from cli.main import app
+from shared.receipt import signer_of
 from shared.settings import Settings
 from shared.signature import secret_of
 
-FILES = ["s3-access-key-id", "s3-identities.json", "s3-secret-access-key", "webhook-secret"]
+FILES = ["receipt-key", "s3-access-key-id", "s3-identities.json", "s3-secret-access-key", "webhook-secret"]
 
 
 def test_what_is_drawn_is_what_the_processes_need(tmp_path: Path) -> None:
@@ -19,6 +20,7 @@ def test_what_is_drawn_is_what_the_processes_need(tmp_path: Path) -> None:
     assert draw_secrets(folder) == FILES
     held = {name: (folder / name).read_text().strip() for name in FILES}
     assert secret_of(Settings.model_validate({"webhook_secret": held["webhook-secret"]})) == held["webhook-secret"]
+    assert signer_of(Settings.model_validate({"receipt_key": held["receipt-key"]}))
     (identity,) = json.loads(held["s3-identities.json"])["identities"]
     assert identity["credentials"] == [
         {"accessKey": held["s3-access-key-id"], "secretKey": held["s3-secret-access-key"]}

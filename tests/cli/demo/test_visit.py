@@ -23,13 +23,10 @@ from tests.cli.api_server import ApiServer, Reply
 LONGEST_S = 500.0
 
 
-def test_jobs_webhook_and_images_are_checked(
-    tmp_path: Path, model_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_webhook_and_images_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Fresh pipelines are compared in the test of the other demo, by the same code.
     monkeypatch.setattr(visit_module, "_has_torch", lambda: False)
-    settings = Settings(cache_folder=model_cache)
-    plan = plan_demo(settings, tmp_path / "data")
+    plan = plan_demo(tmp_path / "data")
     (tmp_path / "logs").mkdir()
     with closing(FileLog(tmp_path / "logs")) as log:
         stack = Stack(plan, log)
@@ -37,7 +34,7 @@ def test_jobs_webhook_and_images_are_checked(
         try:
             assert plan.webhook_secret_file is not None
             secret = SecretStr(plan.webhook_secret_file.read_text().strip())
-            known = settings.model_copy(update={"webhook_secret": secret})
+            known = Settings(webhook_secret=secret)
             for _ in range(2):
                 # The second time its workers have changed adapters before.
                 assert visit(plan.url, known, "127.0.0.1", tmp_path / "out", Console(quiet=True)) == 0
