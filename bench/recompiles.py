@@ -25,7 +25,6 @@ from safetensors.torch import save_file
 
 from bench.flux_blocks import random_adapter
 from shared.catalogue import Compile, read_catalogue
-from shared.settings import settings
 from worker.engine import DiffusersEngine
 from worker.engine_types import AdapterFile, Drawing
 
@@ -96,7 +95,7 @@ def run(jobs: int, backend: Any) -> dict[str, object]:
     slot = entry.slot.model_copy(update={"rank_tiers": TIERS})
     compiling = Compile(sizes=SIZES, backend=backend)
     entry = entry.model_copy(update={"recipe": "compiled", "compile": compiling, "slot": slot})
-    engine = DiffusersEngine.load(entry, settings().cache_folder)
+    engine = DiffusersEngine.load(entry)
     started_s = time.monotonic()
     engine.warm()
     warmup_s = time.monotonic() - started_s

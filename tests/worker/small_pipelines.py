@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from shared.catalogue import BaseModelEntry
+from tests.worker.random_flux.words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
 from worker.libraries import (
     AutoencoderKL,
     CLIPTextConfig,
@@ -25,7 +26,6 @@ from worker.libraries import (
     T5EncoderModel,
     UNet2DConditionModel,
 )
-from worker.tiny_flux_words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
 
 WIDTH = 16
 """Of every text encoder."""

@@ -45,7 +45,7 @@ def compiled_entry(family: str, root: Path, backend: str, **compiling: Any) -> B
 
 
 def serve(entry: BaseModelEntry, root: Path) -> Served:
-    engine = DiffusersEngine.load(entry, root, threads=1)
+    engine = DiffusersEngine.load(entry, threads=1)
     engine.warm()
     files = files_for(engine, root)
     return Served(entry, engine, files, by_fresh_processes(engine, files, root))
@@ -108,7 +108,7 @@ def test_nor_for_another_warm_size_or_one_that_is_drawn_uncompiled(flux: Served)
 @pytest.mark.parametrize("case", CASES)
 def test_equals_diffusers_own_loader_within_a_tolerance(case: str, flux: Served, tmp_path: Path) -> None:
     adapters = [{"path": str(file.path), "scale": file.scale} for file in files_of(case, flux.files)]
-    expected = draw_reference(flux.entry, tmp_path, {**vars(DRAWING), "adapters": adapters})
+    expected = draw_reference(flux.entry, {**vars(DRAWING), "adapters": adapters})
     assert max_difference(flux.fresh[case].pixels, expected) <= 3
 
 

@@ -40,7 +40,7 @@ class Served:
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Served:
     root = tmp_path_factory.mktemp("family")
     entry = entry_of(request.param, root)
-    engine = DiffusersEngine.load(entry, root, threads=1)
+    engine = DiffusersEngine.load(entry, threads=1)
     files = files_for(engine, root)
     return Served(entry, engine, files, by_fresh_processes(engine, files, root))
 
@@ -73,7 +73,7 @@ def test_the_cases_differ_from_each_other(served: Served) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_equals_diffusers_own_loader(case: str, served: Served, tmp_path: Path) -> None:
     adapters = [{"path": str(file.path), "scale": file.scale} for file in files_of(case, served.files)]
-    expected = draw_reference(served.entry, tmp_path, {**asdict(DRAWING), "adapters": adapters})
+    expected = draw_reference(served.entry, {**asdict(DRAWING), "adapters": adapters})
     if case in EXACT:
         assert np.array_equal(served.fresh[case].pixels, expected)
     else:
@@ -125,7 +125,7 @@ def test_a_slot_without_text_encoders_refuses_their_keys(
     served: Served, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     slot = served.entry.slot.model_copy(update={"text_encoders": False})
-    engine = DiffusersEngine.load(served.entry.model_copy(update={"slot": slot}), tmp_path, threads=1)
+    engine = DiffusersEngine.load(served.entry.model_copy(update={"slot": slot}), threads=1)
     with pytest.raises(AdapterError, match="changes the text encoders"):
         engine.prepare(files_of("text", served.files))
     apply(engine, files_of("small", served.files))
@@ -137,4 +137,4 @@ def test_guidance_and_the_negative_prompt_are_those_of_the_pipeline(served: Serv
     for changes in ({"guidance_scale": 1.0}, {"negative_prompt": "rain"}, {"width": 96, "height": 32}):
         job = {**asdict(DRAWING), **changes}
         drawing = type(DRAWING)(**job)
-        assert np.array_equal(shown(served.engine, drawing), draw_reference(served.entry, tmp_path, job))
+        assert np.array_equal(shown(served.engine, drawing), draw_reference(served.entry, job))

@@ -36,13 +36,13 @@ def flops(engine: DiffusersEngine, files: dict[str, Path], case: str) -> int:
 def test_a_small_adapter_costs_what_it_costs_where_only_small_ones_are_taken(
     family: str, recipe: dict[str, Any], tmp_path: Path
 ) -> None:
-    plain, _ = load_pipeline(entry_of(family, tmp_path), tmp_path)
+    plain, _ = load_pipeline(entry_of(family, tmp_path))
     entry = entry_of(family, tmp_path)
     without = counted(lambda: draw(plain, TORCH_FAMILIES[family], DRAWING, lambda done, steps: None, entry.sampling))
     found = {}
     for tiers in ((16,), (16, 64, 128)):
         slot = {"rank_tiers": tiers, "text_encoders": True}
-        engine = DiffusersEngine.load(entry_of(family, tmp_path, slot=slot, **recipe), tmp_path, threads=1)
+        engine = DiffusersEngine.load(entry_of(family, tmp_path, slot=slot, **recipe), threads=1)
         if recipe:
             engine.warm()
         files = files_for(engine, tmp_path)

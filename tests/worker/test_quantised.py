@@ -29,7 +29,7 @@ def test_swaps_on_quantised_weights(config: Any, tmp_path: Path) -> None:
         compile={"sizes": [[DRAWING.width, DRAWING.height]], "backend": "eager"},
         slot={"rank_tiers": (8, 16), "text_encoders": True},
     )
-    pipeline, revision = load_pipeline(entry, tmp_path)
+    pipeline, revision = load_pipeline(entry)
     whole = pipeline.transformer.proj_out.weight
     with hushed():
         quantize_(pipeline.transformer, config())
