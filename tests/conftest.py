@@ -17,7 +17,7 @@ from shared.storage import Store, open_store
 from shared.storage_folder import FolderStore
 from tests.file_server import running_file_server
 from tests.need import need
-from tests.s3_server import BUCKET, S3Server, find_weed, running_s3_server
+from bench.s3_server import BUCKET, S3Server, find_weed, running_s3_server
 
 
 @pytest.fixture(scope="session")
