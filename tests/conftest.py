@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from bench.s3_server import BUCKET, S3Server, find_weed, running_s3_server
 from shared.embedded import EmbeddedServer
 from shared.embedded_program import find_program
 from shared.errors import Misconfigured
@@ -17,7 +18,6 @@ from shared.storage import Store, open_store
 from shared.storage_folder import FolderStore
 from tests.file_server import running_file_server
 from tests.need import need
-from bench.s3_server import BUCKET, S3Server, find_weed, running_s3_server
 
 
 @pytest.fixture(scope="session")
