@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -43,14 +44,30 @@ class Asked:
         return self.body["prompt"], self.adapters, self.body["seed"], self.body["steps"]
 
 
-def draw(random: Random, number: int, served: Mapping[str, Sequence[str]], webhook_url: str) -> Asked:
-    """The request of this number. ``served``: adapters by base model; the first gets two thirds of the jobs."""
+AdapterSet = tuple[tuple[str, float], ...]
+"""Sources and strengths."""
+
+
+def adapter_sets(ranks: Mapping[str, int], top_rank: int) -> list[AdapterSet]:
+    """What a job may ask for of these adapters: none, each alone, and each pair whose ranks fit, at half strength."""
+    alone: list[AdapterSet] = [((name, 1.0),) for name in sorted(ranks)]
+    pairs: list[AdapterSet] = [
+        ((one, 0.5), (other, 0.5))
+        for one, other in combinations(sorted(ranks), 2)
+        if ranks[one] + ranks[other] <= top_rank
+    ]
+    return [(), *alone, *pairs]
+
+
+def draw(random: Random, number: int, served: Mapping[str, Sequence[AdapterSet]], webhook_url: str) -> Asked:
+    """The request of this number. ``served``: by base model; the first gets two thirds of the jobs."""
     first, *others = served
     base_model = first if random.random() < 2 / 3 else random.choice(others)
+    adapters = random.choice(served[base_model])
     body: dict[str, Any] = {
         "prompt": random.choice(PROMPTS),
         "base_model": base_model,
-        "adapters": adapters_of(random, served[base_model]),
+        "adapters": [{"source": source, "scale": scale} for source, scale in adapters],
         "width": SIDE_PX,
         "height": SIDE_PX,
         "steps": LONG_STEPS if random.random() < LONG_SHARE else random.choice(STEPS),
@@ -62,10 +79,3 @@ def draw(random: Random, number: int, served: Mapping[str, Sequence[str]], webho
     if random.random() < EXPIRE_SHARE:
         body["deadline_seconds"] = EXPIRE_S
     return Asked(number, body, random.uniform(0.0, 3.0) if random.random() < CANCEL_SHARE else None)
-
-
-def adapters_of(random: Random, names: Sequence[str]) -> list[dict[str, Any]]:
-    """None, one, or two at half strength."""
-    count = random.choice((0, 1, 1, 1, 2))
-    scale = 0.5 if count > 1 else 1.0
-    return [{"source": name, "scale": scale} for name in sorted(random.sample(names, count))]

@@ -49,9 +49,8 @@ def run(seconds: float, settle_s: float, most_open: int, seed: int, out: Path) -
         clients = [ends.enter_context(client) for client in stack.clients()]
         _await_workers(stack, clients[0])
         say(OWN_NAME, f"the stack is up; seed {seed}")
-        traffic = Traffic(
-            clients, lambda number: draw(random, number, stack.served, receiver.url), most_open, Random(seed)
-        )
+        served = stack.served()
+        traffic = Traffic(clients, lambda number: draw(random, number, served, receiver.url), most_open, Random(seed))
         faults = Faults(stack, Random(seed), say)
         with _traffic(traffic):
             _do_damage(stack, faults, plan(Random(seed), seconds), seconds)

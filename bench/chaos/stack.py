@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from bench.chaos.requests import AdapterSet, adapter_sets
 from bench.s3_server import S3Process, find_weed
 from cli.client import Client
 from cli.environment import for_python, loopback_networks, with_decided, without_settings
@@ -22,6 +23,8 @@ from cli.supervise import Supervisor
 from shared.catalogue import BUNDLED, read_catalogue
 from shared.embedded import EmbeddedServer
 from shared.errors import Misconfigured
+from shared.registry import Registry
+from shared.server import connect_worker
 from shared.settings import Settings
 from shared.signature import new_secret
 from shared.storage import open_store
@@ -56,9 +59,6 @@ class ChaosStack:
         names = (*APIS, *WORKERS, NOTIFIER)
         self.programs = {name: KeptProgram(name, partial(self._command, name), say) for name in names}
         self._supervisor = Supervisor([[*self.programs.values()]], say)
-        catalogue = read_catalogue(Path(self._decided["catalogue"]))
-        self.served = {name: entry.builtin_adapters for name, entry in catalogue.base_models.items()}
-        """Adapters by base model."""
 
     @property
     def failure(self) -> str | None:
@@ -75,6 +75,16 @@ class ChaosStack:
         """Those of its processes, to look at its server and its bucket; they have been started."""
         values = {name: value for name, value in self._decided.items() if not name.endswith("_networks")}
         return Settings.model_validate(values | {"redis_url": SecretStr(self._url())})
+
+    def served(self) -> dict[str, list[AdapterSet]]:
+        """What jobs may ask for, by base model, once the workers have registered their adapters."""
+        registered = Registry(connect_worker(self.settings)).all().values()
+        return {
+            name: adapter_sets(
+                {one.name: one.rank for one in registered if one.base_model == name}, entry.slot.top_rank
+            )
+            for name, entry in read_catalogue(self.settings.catalogue).base_models.items()
+        }
 
     def clients(self) -> list[Client]:
         """One per API process."""

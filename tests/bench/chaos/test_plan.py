@@ -10,9 +10,9 @@ import pytest
 
 from bench.chaos.plan import FAULTS, LEAST_OF_EACH, plan
 from bench.chaos.receiver import failures_of
-from bench.chaos.requests import Asked, draw
+from bench.chaos.requests import Asked, adapter_sets, draw
 
-SERVED = {"one": ("a", "b", "c"), "two": ("d", "e")}
+SERVED = {"one": adapter_sets({"a": 4, "b": 4, "c": 16}, 16), "two": adapter_sets({"d": 8, "e": 8}, 16)}
 
 
 @pytest.mark.parametrize("seconds", [10.0, 120.0, 600.0])
@@ -31,6 +31,16 @@ def test_longer_runs_have_more_faults() -> None:
     assert len(plan(Random(1), 600.0)) > len(plan(Random(1), 120.0)) >= 20
 
 
+def test_only_pairs_that_fit_are_asked_for() -> None:
+    assert adapter_sets({"b": 9, "a": 4, "c": 7}, 12) == [
+        (),
+        (("a", 1.0),),
+        (("b", 1.0),),
+        (("c", 1.0),),
+        (("a", 0.5), ("c", 0.5)),
+    ]
+
+
 def requests(count: int) -> list[Asked]:
     random = Random(3)
     return [draw(random, number, SERVED, "http://127.0.0.1:1/hook") for number in range(count)]
@@ -39,9 +49,8 @@ def requests(count: int) -> list[Asked]:
 def test_requests_ask_only_for_what_their_base_model_serves() -> None:
     asked = requests(500)
     assert Counter(one.body["base_model"] for one in asked)["one"] > 250
-    for one in asked:
-        assert {source for source, _ in one.adapters} <= set(SERVED[one.body["base_model"]])
-    assert {len(one.adapters) for one in asked} == {0, 1, 2}
+    for base_model, sets in SERVED.items():
+        assert {one.adapters for one in asked if one.body["base_model"] == base_model} == set(sets)
     assert len({one.idempotency_key for one in asked}) == len(asked)
 
 
