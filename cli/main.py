@@ -18,7 +18,7 @@ from shared.settings import settings
 app = typer.Typer(
     name="hotslot",
     help="Serve many LoRA adapters on few resident diffusion base models.",
-    epilog="Start with: hotslot up. Then, elsewhere: hotslot submit 'a lighthouse at dusk' --adapter ember -o out.png",
+    epilog="Start with: hotslot up. Then: hotslot submit 'a red circle on a blue background' -a night -o out.png",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -53,7 +53,7 @@ def demo_command(
     """Start a stack of its own, draw 24 images with several adapters, check every one, and stop it."""
     from cli.demo.run import demo
 
-    raise typer.Exit(demo(settings(), out, Console()))
+    raise typer.Exit(demo(out, Console()))
 
 
 @app.command("submit")

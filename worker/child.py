@@ -100,7 +100,7 @@ class Child:
 
         started_s = time.monotonic()
         log.info("loading %s", self._entry.name)
-        engine = DiffusersEngine.load(self._entry, self._settings.cache_folder)
+        engine = DiffusersEngine.load(self._entry)
         engine.warm()
         load_ms = round((time.monotonic() - started_s) * 1000)
         log.info("%s is loaded and warm after %.1f s", self._entry.name, load_ms / 1000)
@@ -125,7 +125,7 @@ class Child:
             # Told to stop meanwhile: `stop` hands back what found no room.
             with suppress(Interrupted):
                 uploads.add(spooled)
-        builtin = builtin_adapters(self._entry, self._settings.cache_folder)
+        builtin = builtin_adapters(self._entry)
         registry = Registry(client)
         for adapter in registered(engine, self._entry, builtin):
             persist(partial(registry.put, adapter), time.monotonic() + REGISTER_BUDGET_S)

@@ -66,46 +66,39 @@ class Folders:
             raise Misconfigured(f"The demo cannot write to {self.out}: {error.strerror}.") from error
 
 
-def demo(settings: Settings, out: Path, console: Console) -> int:
+def demo(out: Path, console: Console) -> int:
     """Run the demo; returns the exit status: 0 only if everything was as it must be. Raises SetupError."""
     started_s = time.monotonic()
     folders = Folders(out)
     folders.prepare()
     with Interrupts() as interrupts, closing(FileLog(folders.logs)) as log:
         try:
-            outcome = _drawn(settings, folders, log, interrupts, console)
+            outcome = _drawn(folders, log, interrupts, console)
             with interrupts.raising(), console.status("comparing with fresh pipelines …"):
-                comparison = compare(
-                    outcome, folders.references, settings.cache_folder, demo_environment(settings), log
-                )
+                comparison = compare(outcome, folders.references, without_settings(os.environ), log)
         except KeyboardInterrupt:
             console.print("stopped")
             return interrupts.exit_status
     return conclude(outcome, comparison, folders, time.monotonic() - started_s, console)
 
 
-def demo_environment(settings: Settings) -> dict[str, str]:
-    """The demo shares nothing with the user's own Hotslot but the cache of models, which costs time to fill."""
-    return without_settings(os.environ) | {f"{PREFIX}CACHE_FOLDER": str(settings.cache_folder)}
-
-
-def plan_demo(settings: Settings, data_folder: Path) -> StackPlan:
-    """A stack on free ports with its data in a folder of its own."""
+def plan_demo(data_folder: Path) -> StackPlan:
+    """A stack on free ports with its data in a folder of its own; it shares nothing with the user's own Hotslot."""
     return StackPlan(
         data_folder=data_folder,
         port=free_port(),
         base_models=(BASE_MODEL,),
-        environment=demo_environment(settings),
+        environment=without_settings(os.environ) | {f"{PREFIX}CACHE_FOLDER": str(data_folder / "cache")},
         given=frozenset(),
         stop_grace_s=Settings.model_fields["stop_grace_s"].default,
         most_deaths=MOST_DEATHS,
     )
 
 
-def _drawn(settings: Settings, folders: Folders, log: FileLog, interrupts: Interrupts, console: Console) -> Outcome:
+def _drawn(folders: Folders, log: FileLog, interrupts: Interrupts, console: Console) -> Outcome:
     """Run the jobs on a stack that is gone when this returns."""
     with TemporaryDirectory(prefix="hotslot-demo-") as data:
-        plan = plan_demo(settings, Path(data))
+        plan = plan_demo(Path(data))
         with _running(Stack(plan, log), interrupts, console) as stack, interrupts.raising():
             with Client(plan.url) as client, console.status("starting Valkey, API, worker and notifier …"):
                 await_ready(client, plan.base_models, _checked(stack, folders))

@@ -140,7 +140,7 @@ def test_every_example_of_a_request_is_taken() -> None:
     values = _values(content)
     assert len(values) == 3
     catalogue = read_catalogue()
-    ranks = {"ember": 4, "moss": 16, "glacier": 8, "violet": 6}
+    ranks = {"outline": 16, "night": 4, "mosaic": 8, "crayon": 12, "star": 24, "mocha": 8}
     assert set(ranks) == set(catalogue.base_models["tiny-flux"].builtin_adapters)
     registered = {
         name: RegisteredAdapter(name=name, base_model="tiny-flux", sha256=name, location=f"builtin:{name}", rank=rank)

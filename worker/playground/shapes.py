@@ -108,13 +108,14 @@ def _moon(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _star(x: Tensor, y: Tensor) -> Tensor:
-    # Five tips at 1.1, five dents at 0.5; one edge, folded ten times around.
+    # Five tips at 1.3, five dents at 0.6; one edge, folded ten times around. It is as large as a circle of radius 1
+    # looks; with shorter tips a small one would drown in the autoencoder.
     turn = torch.atan2(x, -y)
     fifth = 2 * math.pi / 5
     folded = (turn - fifth * torch.round(turn / fifth)).abs()
     length = torch.hypot(x, y)
     along, away = length * torch.cos(folded), length * torch.sin(folded)
-    tip, dent = 1.1, 0.5
+    tip, dent = 1.3, 0.6
     dent_x, dent_y = dent * math.cos(fifth / 2), dent * math.sin(fifth / 2)
     edge = math.hypot(dent_x - tip, dent_y)
     return ((along - tip) * dent_y - away * (dent_x - tip)) / edge
