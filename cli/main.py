@@ -49,8 +49,20 @@ def demo_command(
     out: Annotated[
         Path, typer.Option(help="Folder for images, contact sheet, report and logs.", file_okay=False)
     ] = Path("demo-out"),
+    url: Annotated[str | None, typer.Option(help="Use the Hotslot that runs there instead of one of its own.")] = None,
+    webhook_host: Annotated[
+        str | None,
+        typer.Option(
+            help="With --url: name by which Hotslot reaches this machine; from Docker, host.docker.internal. "
+            "Webhooks are checked with HOTSLOT_WEBHOOK_SECRET or HOTSLOT_WEBHOOK_SECRET_FILE."
+        ),
+    ] = None,
 ) -> None:
     """Start a stack of its own, draw 24 images with several adapters, check every one, and stop it."""
+    if url:
+        from cli.demo.visit import visit
+
+        raise typer.Exit(visit(url, settings(), webhook_host, out, Console()))
     from cli.demo.run import demo
 
     raise typer.Exit(demo(out, Console()))
@@ -124,6 +136,16 @@ def queues_command(url: Url = None) -> None:
 
     with Client(url or settings().public_url) as client:
         queues(client, Console())
+
+
+@app.command("secrets")
+def secrets_command(
+    folder: Annotated[Path, typer.Argument(help="Where the files are or shall be.", file_okay=False)],
+) -> None:
+    """Draw the secrets of a deployment into files; those that are there stay as they are."""
+    from cli.deployment_secrets import draw_secrets
+
+    Console().print(f"{folder}: {', '.join(draw_secrets(folder))}", highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command("verify")

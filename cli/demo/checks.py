@@ -22,10 +22,10 @@ def faults(outcome: Outcome) -> list[str]:
     return found
 
 
-def webhook_verified(outcome: Outcome) -> bool:
-    """Whether the webhook came, signed rightly, and the job was readable as ended during the call."""
+def webhook_verified(outcome: Outcome) -> bool | None:
+    """Whether the webhook came, signed rightly, and the job was readable as ended during the call; None: not asked."""
     asked = [one for one in outcome.ended if one.planned.webhook_url]
-    return bool(asked) and all(call_fault(one, outcome) is None for one in asked)
+    return all(call_fault(one, outcome) is None for one in asked) if asked else None
 
 
 def call_fault(one: Ended, outcome: Outcome) -> str | None:

@@ -94,7 +94,7 @@ class Planned:
         return body | (LONG if self.cancel else {})
 
 
-def make_plan(webhook_url: str) -> list[Planned]:
+def make_plan(webhook_url: str | None) -> list[Planned]:
     """The jobs in the order in which they are submitted."""
     return [
         Planned(

@@ -31,6 +31,7 @@ from shared.errors import Misconfigured
 from shared.settings import PREFIX, Settings
 
 MOST_DEATHS = 3
+WEBHOOK_WORDS = {True: "verified", False: "NOT verified", None: "not asked for"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _drawn(folders: Folders, log: FileLog, interrupts: Interrupts, console: Cons
             with (
                 Client(plan.url) as client,
                 running_receiver(client, secret.read_text().strip()) as receiver,
-                _bar(console) as on_end,
+                progress_bar(console) as on_end,
             ):
                 return run_jobs(client, receiver, folders.images, _checked(stack, folders), on_end)
 
@@ -133,21 +134,31 @@ def _checked(stack: Stack, folders: Folders) -> Callable[[], bool]:
 
 
 @contextmanager
-def _bar(console: Console) -> Iterator[Callable[[], None]]:
+def progress_bar(console: Console) -> Iterator[Callable[[], None]]:
+    """A bar that moves by one job at each call of what it yields."""
     columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn(), TextColumn("jobs"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("jobs", total=JOBS)
         yield lambda: progress.advance(task)
 
 
-def conclude(outcome: Outcome, comparison: Comparison, folders: Folders, seconds: float, console: Console) -> int:
+def conclude(
+    outcome: Outcome,
+    comparison: Comparison,
+    folders: Folders,
+    seconds: float,
+    console: Console,
+    unchecked: Sequence[str] = (),
+) -> int:
     """Write sheet and report, print the table and the verdict; returns the exit status."""
     found = faults(outcome) + list(comparison.faults)
     write_sheet(outcome, folders.out / SHEET)
-    write_report(report_of(outcome, comparison.words, found, seconds), folders.out / REPORT)
+    write_report(report_of(outcome, comparison.words, found, seconds, unchecked), folders.out / REPORT)
     console.print(table_of(outcome, comparison.words))
     for line in summary(outcome, folders, seconds):
         console.print(Text(line), soft_wrap=True)
+    for phrase in unchecked:
+        console.print(Text(f"not checked: {phrase}"), soft_wrap=True)
     for fault in found:
         console.print(Text(f"NOT AS IT SHOULD BE: {fault}", style="red"), soft_wrap=True)
     return 1 if found else 0
@@ -159,7 +170,7 @@ def summary(outcome: Outcome, folders: Folders, seconds: float) -> Sequence[str]
     for one in outcome.ended:
         counts[one.job.status.value] = counts.get(one.job.status.value, 0) + 1
     states = ", ".join(f"{count} {status}" for status, count in counts.items())
-    verified = "verified" if webhook_verified(outcome) else "NOT verified"
+    verified = WEBHOOK_WORDS[webhook_verified(outcome)]
     return (
         f"{states} (cancelled at step {outcome.cancelling.step} of {outcome.cancelling.steps}); webhook {verified}",
         f"adapter changes: {outcome.swaps}; in arrival order: {outcome.swaps_in_arrival_order}",

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 
 import torch
 from torch import nn
-from worker.tiny_flux_words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
 
 from tests.worker.random_flux.words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
 from worker.libraries import (
