@@ -45,7 +45,7 @@ def make_app(url: str) -> Celery:
             channel: Any = connection.default_channel
             channel.client.rpush(STARTED, repr(started_s))
 
-    app.task(note, name=TASK)
+    app.task(name=TASK)(note)
     return app
 
 

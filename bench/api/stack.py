@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
+
+from pydantic import SecretStr
 
 from bench.api.bare_celery import BareCelery
 from bench.api.load import Caller, Loaded, load
@@ -21,12 +25,17 @@ from cli.processes import Command, Process
 from cli.stack import HOST, free_port
 from shared.embedded import EmbeddedServer
 from shared.errors import Misconfigured, Unavailable
+from shared.registry import RegisteredAdapter, Registry
+from shared.server import connect_worker
+from shared.settings import Settings
 
 BASE_MODEL = "tiny-flux"
 START_S = 300.0
 STOP_S = 60.0
 GLANCE_S = 0.2
-SMALLEST = {"prompt": "a red circle", "base_model": BASE_MODEL, "width": 32, "height": 32, "steps": 1, "seed": 1}
+SMALLEST = {"prompt": "a red circle", "base_model": BASE_MODEL, "width": 64, "height": 64, "steps": 1, "seed": 1}
+REGISTERED = 1000
+"""Adapters that are registered by name, as in a service with many."""
 CLOCK_S = 0.001
 """The record's times are whole milliseconds, rounded down; this much is added, so that none looks too fast."""
 
@@ -51,6 +60,7 @@ class Bench:
         self._ids: list[str] = []
         self.bare = BareCelery(self._server.url)
         self._await(lambda: bool(self._client.queues()))
+        _register(Settings(redis_url=SecretStr(self._server.url)))
 
     def start_workers(self) -> None:
         """Start both and wait until each has served once."""
@@ -82,11 +92,11 @@ class Bench:
         return datetime.fromisoformat(ended["started_at"]).timestamp() + CLOCK_S - sent_s
 
     def post(self, callers: int, requests: int) -> Loaded:
-        """Submits to a base model that nobody serves."""
-        body = json.dumps(SMALLEST).encode()
+        """Submits, each with one adapter, to a base model that nobody serves."""
 
-        def submit(caller: Caller, _: int) -> Any:
-            self._ids.append(caller.ask("POST", "/v1/jobs", body)["id"])
+        def submit(caller: Caller, number: int) -> None:
+            body = SMALLEST | {"adapters": [{"source": f"adapter-{number % REGISTERED}"}]}
+            self._ids.append(caller.ask("POST", "/v1/jobs", json.dumps(body).encode())["id"])
 
         return load(self._open, callers, requests, submit, self._pids)
 
@@ -126,7 +136,7 @@ class Bench:
         environment = for_python(with_decided(without_settings(os.environ), self._decided))
         return Process(Command(name, (sys.executable, "-P", "-m", *arguments), environment), self._log)
 
-    def _await(self, look: Any) -> None:
+    def _await(self, look: Callable[[], bool]) -> None:
         until_s = time.monotonic() + START_S
         while time.monotonic() < until_s:
             try:
@@ -136,3 +146,13 @@ class Bench:
                 pass
             time.sleep(GLANCE_S)
         raise Misconfigured(f"The stack did not come up within {START_S:.0f} s.")
+
+
+def _register(settings: Settings) -> None:
+    registry = Registry(connect_worker(settings))
+    for number in range(REGISTERED):
+        name = f"adapter-{number}"
+        sha256 = hashlib.sha256(name.encode()).hexdigest()
+        registry.put(
+            RegisteredAdapter(name=name, base_model=BASE_MODEL, sha256=sha256, location=f"builtin:{name}", rank=4)
+        )
