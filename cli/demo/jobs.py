@@ -77,7 +77,7 @@ def run_jobs(
     ended = [Ended(one.planned, one.job, fetch(client, one, folder)) for one in ended]
     expected = sum(one.webhook_url is not None for one in planned)
     calls = receiver.wait(expected, WEBHOOK_S) if receiver else []
-    return Outcome(ended, calls, canceller.seen, swaps_of(client) - swaps_before)
+    return Outcome(ended, calls, canceller.seen, swaps_of(client) - swaps_before, client.receipt_keys().by_id)
 
 
 def swaps_of(client: Client) -> int:

@@ -15,6 +15,7 @@ from cli.demo import visit as visit_module
 from cli.demo.run import plan_demo
 from cli.demo.visit import NO_HOST, NO_SECRET, NO_TORCH, WorkerWatch, unchecked, visit
 from cli.log_lines import FileLog
+from cli.readiness import await_ready
 from cli.stack import Stack
 from shared.errors import Misconfigured, Unavailable
 from shared.settings import Settings
@@ -35,6 +36,8 @@ def test_jobs_webhook_and_images_are_checked(tmp_path: Path, monkeypatch: pytest
             assert plan.webhook_secret_file is not None
             secret = SecretStr(plan.webhook_secret_file.read_text().strip())
             known = Settings(webhook_secret=secret)
+            with Client(plan.url) as client:
+                await_ready(client, plan.base_models, lambda: True)
             for _ in range(2):
                 # The second time its workers have changed adapters before.
                 assert visit(plan.url, known, "127.0.0.1", tmp_path / "out", Console(quiet=True)) == 0
