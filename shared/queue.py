@@ -12,14 +12,15 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
 
 import redis
 
 from shared import keys
 from shared.errors import JobNotFound, KeyReused, WorkerLost
+from shared.groups import WaitingGroup, group_of, waiting_group
 from shared.job import RECORD_VERSION, Job, JobError, JobSpec, Result, Status, read_job
+from shared.presence import ALIVE_MS
 from shared.scripts import Scripts
 from shared.server import fields_of, members_of, reached
 from shared.settings import Settings
@@ -39,16 +40,6 @@ Row = tuple[int, str]
 
 Held = Literal["ok", "lost", "cancelled", "expired"]
 """Answer of a fenced write: go on; another owns the job; or how it was asked to stop."""
-
-
-@dataclass(frozen=True)
-class WaitingGroup:
-    """A group of waiting jobs that need the same adapters; ``overtaken`` counts for its head."""
-
-    key: str
-    head_rank_ms: int
-    overtaken: int
-    waiting: int
 
 
 class Queue:
@@ -151,11 +142,18 @@ class Queue:
 
     # --- by workers -------------------------------------------------------------------------------
 
-    def waiting_groups(self, base_model: str, resident: str) -> list[WaitingGroup]:
-        """The oldest groups that wait, and the resident one if it waits too."""
-        flat = self._scripts.run("snapshot", base_model=base_model, resident=resident, heads=HEADS_CONSIDERED)
-        rows = zip(flat[0::4], flat[1::4], flat[2::4], flat[3::4], strict=True)
-        return [WaitingGroup(key, int(float(rank)), int(late), int(count)) for key, rank, late, count in rows]
+    def look(self, base_model: str, resident: str = "", worker: str = "") -> list[WaitingGroup]:
+        """The oldest groups that wait, and the resident one if it waits too, as this worker sees them."""
+        flat = self._scripts.run(
+            "snapshot",
+            base_model=base_model,
+            resident=resident,
+            worker=worker,
+            heads=HEADS_CONSIDERED,
+            alive_ms=ALIVE_MS,
+        )
+        width = len(WaitingGroup._fields)
+        return [waiting_group(*flat[start : start + width]) for start in range(0, len(flat), width)]
 
     def claim(
         self, base_model: str, group: str, worker: str, *, holder: str = "", token: str = ""
@@ -310,8 +308,3 @@ class Queue:
         message = f"Workers died with this job {limit} times; check its adapters and size, then submit it again."
         error = JobError(code=WorkerLost.code, message=message, retryable=WorkerLost.retryable)
         return {"max_losses": limit, "lost_error": error.model_dump_json()}
-
-
-def group_of(spec: JobSpec) -> str:
-    """Group key: the adapters' identities without strengths, in an order that does not depend on the request's."""
-    return "+".join(sorted(adapter.identity[:16] for adapter in spec.adapters)) or "none"

@@ -13,7 +13,8 @@ from shared import keys
 from shared.errors import JobNotFound, KeyReused
 from shared.job import Job, JobError, Status
 from shared.outbox import Outbox
-from shared.queue import Queue
+from shared.presence import Presence
+from shared.queue import HEADS_CONSIDERED, Queue
 from shared.request import WebhookRequest
 from shared.server import connect_worker
 from shared.settings import Settings
@@ -165,7 +166,7 @@ def test_cancel_a_queued_job(queue: Queue, client: redis.Redis) -> None:
     job_id = put(queue, "ink", webhook=HOOK)
     assert queue.cancel(job_id) is Status.QUEUED
     assert queue.get(job_id).status is Status.CANCELLED
-    assert queue.waiting_groups(BASE, "none") == []
+    assert queue.look(BASE) == []
     assert client.zcard(keys.OUTBOX()) == 1
     assert queue.cancel(job_id) is Status.CANCELLED
 
@@ -204,11 +205,11 @@ def test_deadlines(queue: Queue, client: redis.Redis) -> None:
 def test_snapshot_and_the_bound(queue: Queue) -> None:
     slow = put(queue, "slow")
     fast = [put(queue, "fast") for _ in range(5)]
-    groups = queue.waiting_groups(BASE, "none")
+    groups = queue.look(BASE)
     assert [(group.waiting, group.overtaken) for group in groups] == [(1, 0), (5, 0)]
     for job_id in fast[:3]:
         take(queue, job_id)
-    assert [group.overtaken for group in queue.waiting_groups(BASE, "none")] == [3, 0]
+    assert [group.overtaken for group in queue.look(BASE)] == [3, 0]
     assert queue.claim(BASE, queue.get(fast[3]).group, "w1") == "bound"
     take(queue, slow)
     take(queue, fast[3])
@@ -229,6 +230,49 @@ def test_the_bound_holds_behind_a_job_that_has_just_expired(queue: Queue, client
     take(queue, slow)
     take(queue, behind)
     assert queue.get(late).status is Status.EXPIRED
+
+
+def test_two_oldest_jobs_of_one_rank_do_not_stop_each_other(queue: Queue, client: redis.Redis) -> None:
+    # Workers break the tie by job, the index of heads by group: whoever comes must be served.
+    old = [put(queue, "slow"), put(queue, "other")]
+    rank_ms = client.zscore(keys.WAITING(BASE), old[0])
+    for job_id in old:
+        group = queue.get(job_id).group
+        for line, name in ((keys.WAITING(BASE), job_id), (keys.GROUP(BASE, group), job_id), (keys.HEADS(BASE), group)):
+            client.zadd(line, {name: rank_ms})
+    for _ in range(3):
+        take(queue, put(queue, "fast"))
+    late = put(queue, "fast")
+    assert queue.claim(BASE, queue.get(late).group, "w1") == "bound"
+    for job_id in reversed(old):
+        take(queue, job_id)
+    take(queue, late)
+
+
+def test_a_look_tells_what_the_choice_needs(queue: Queue, client: redis.Redis) -> None:
+    presence = Presence(client)
+    for worker in ("w1", "w2", "w3"):
+        presence.report(worker, base_model=BASE, state="idle")
+    for worker in ("w1", "w2", "w3", "dead"):
+        take(queue, put(queue, "ink"), worker)
+    take(queue, put(queue, "oil"), "w3")
+    first = put(queue, "ink", deadline_seconds=60)
+    queue.submit("theirs", spec("oil"), tenant="others")
+    ink, oil = queue.look(BASE, "none", "w1")
+    assert (ink.head, ink.tenant, ink.elsewhere, ink.left_ms is not None) == (first, "default", 1, True)
+    assert 55_000 < (ink.left_ms or 0) <= 60_000
+    assert (oil.head, oil.tenant, oil.elsewhere, oil.left_ms) == ("theirs", "others", 1, None)
+    assert [group.elsewhere for group in queue.look(BASE)] == [2, 1]
+    assert set(client.hgetall(keys.RESIDENTS(BASE))) == {"w1", "w2", "w3"}
+
+
+def test_the_resident_group_is_seen_behind_any_number_of_others(queue: Queue) -> None:
+    for number in range(HEADS_CONSIDERED + 5):
+        queue.submit(f"job{number:06}", spec(f"a{number}"))
+    keys_seen = [group.key for group in queue.look(BASE)]
+    assert len(keys_seen) == HEADS_CONSIDERED
+    last = queue.get(f"job{HEADS_CONSIDERED + 4:06}").group
+    assert [group.key for group in queue.look(BASE, last)] == [*keys_seen, last]
 
 
 def test_a_claim_sent_twice_is_one_claim(queue: Queue) -> None:
