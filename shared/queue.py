@@ -21,14 +21,12 @@ from shared.errors import JobNotFound, KeyReused, WorkerLost
 from shared.groups import WaitingGroup, group_of, waiting_group
 from shared.job import RECORD_VERSION, Job, JobError, JobSpec, Result, Status, read_job
 from shared.presence import ALIVE_MS
+from shared.rank import HEAD_START_MS
 from shared.scripts import Scripts
 from shared.server import fields_of, members_of, reached
 from shared.settings import Settings
 
 log = logging.getLogger(__name__)
-
-HEAD_START_MS = {"low": -30_000, "normal": 0, "high": 30_000}
-"""How much earlier than its arrival a job of this priority ranks."""
 
 IDEMPOTENCY_MS = 24 * 3600 * 1000
 HEADS_CONSIDERED = 64
