@@ -6,6 +6,7 @@ ARGS ?=
 -include $(wildcard .venv/told-*.mk)
 TORCH ?= $(shell sed -n '/^torch==/p' constraints.txt)
 TORCH_INDEX ?=
+WHEELS ?=
 
 told = $(filter command environment,$(origin $(1)))
 torch_wanted := $(TORCH) from $(if $(TORCH_INDEX),$(TORCH_INDEX),the index that pip uses)
@@ -13,18 +14,20 @@ torch_there := $(shell cat .venv/.torch 2>/dev/null)
 pip := .venv/bin/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check clean FORCE
+.PHONY: help setup demo up test test-compose check clean FORCE
 
 help:
 	@echo 'make setup   install everything into .venv (the other targets do this by themselves)'
 	@echo 'make demo    run 24 jobs on a small built-in model; images and a report go to demo-out/'
 	@echo 'make up      run the whole service in this terminal until Ctrl-C; ARGS="--port 8001" is handed to hotslot up'
 	@echo 'make test    run the tests; ARGS="-k name" is handed to pytest'
+	@echo 'make test-compose   build the images, bring the compose stack up and test it; needs Docker'
 	@echo 'make check   check formatting, lint, types and who imports whom'
 	@echo 'make clean   remove .venv, demo-out, bench/out, builds and caches in this folder; jobs, images and models stay'
 	@echo
 	@echo 'PYTHON=python3.12   the Python to use, 3.11 or newer (default: python3)'
 	@echo 'TORCH=torch==X.Y.Z  the torch to install (default: $(TORCH))'
+	@echo 'WHEELS=FOLDER       wheels that the worker image of test-compose takes before the index, as torch'
 	@echo 'TORCH_INDEX=URL     the package index that torch alone comes from (default: the one pip uses)'
 	@echo
 	@echo 'On Linux x86_64 the torch on PyPI is a CUDA build: several GB, right for an NVIDIA GPU. Without one, take'
@@ -41,6 +44,10 @@ up: .venv/.installed
 
 test: .venv/.installed
 	.venv/bin/pytest $(ARGS)
+
+test-compose: .venv/.installed
+	TEST_COMPOSE=1 TEST_WHEELS='$(abspath $(WHEELS))' \
+	    $(if $(call told,TORCH_INDEX),TORCH_INDEX='$(TORCH_INDEX)') .venv/bin/pytest tests/compose $(ARGS)
 
 check: .venv/.installed
 	.venv/bin/ruff format --check .

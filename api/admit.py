@@ -211,9 +211,11 @@ def _seed(request: JobRequest, draw_seed: Callable[[], int]) -> int:
 
 
 def _warnings(request: JobRequest, entry: BaseModelEntry) -> list[str]:
-    if request.negative_prompt and not entry.sampling.negative_prompt:
-        return [f"negative_prompt has no effect on {entry.name}."]
-    return []
+    without_effect = {
+        "negative_prompt": bool(request.negative_prompt) and not entry.sampling.negative_prompt,
+        "guidance_scale": request.guidance_scale is not None and not entry.sampling.guidance,
+    }
+    return [f"{field} has no effect on {entry.name}." for field, idle in without_effect.items() if idle]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from shared.job import Job, Status
 from shared.outbox import Outbox
 from shared.presence import Presence
 from shared.queue import Queue
+from shared.receipt_keys import ReceiptKeys
 from shared.reclaim import Reclaimer
 from shared.registry import Registry
 from shared.server import check_server, connect_api, connect_async
@@ -45,6 +46,7 @@ class Services:
     queue: Queue
     registry: Registry
     presence: Presence
+    receipt_keys: ReceiptKeys
     tickets: Tickets
     store: Store
     inspector: Inspector
@@ -91,6 +93,7 @@ def build(settings: Settings) -> Services:
         queue=queue,
         registry=Registry(client),
         presence=Presence(client),
+        receipt_keys=ReceiptKeys(client),
         tickets=tickets,
         store=store,
         inspector=Inspector(catalogue, served_bases(catalogue), sources.open_source),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fastapi.openapi.models import Example
 
+from api.views import ReceiptKeyView
 from shared.adapters.inspection import Inspection, Ranks, Trained, Verdict
 from shared.job import AppliedAdapterRecord, ImageRecord, Job, JobSpec, PinnedAdapter, Receipt, Result, Status
 from shared.presence import WorkerInfo
+from shared.receipt import ReceiptSigner
 from shared.registry import RegisteredAdapter
 from shared.view import JobView, job_view
 
@@ -14,23 +16,22 @@ ID = "01KJ9QZ7W5V0T3N8M2C4X6B1AD"
 SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 PUBLIC_URL = "http://127.0.0.1:8000"
 CREATED_MS = 1_772_366_400_250
-PROMPT = "a lighthouse at dusk"
+PROMPT = "a small red circle on a blue background"
 
 REQUESTS: dict[str, Example] = {
     "one adapter": {
         "summary": "One adapter; its base model follows from it",
-        "value": {"prompt": PROMPT, "adapters": [{"source": "ember"}]},
+        "value": {"prompt": PROMPT, "adapters": [{"source": "outline"}]},
     },
     "everything": {
         "summary": "Two adapters and every choice",
         "value": {
             "prompt": PROMPT,
             "base_model": "tiny-flux",
-            "adapters": [{"source": "glacier", "scale": 0.8}, {"source": "violet", "scale": 0.5}],
+            "adapters": [{"source": "outline", "scale": 0.8}, {"source": "night", "scale": 0.5}],
             "width": 128,
-            "height": 96,
+            "height": 128,
             "steps": 8,
-            "guidance_scale": 3.5,
             "seed": 7,
             "num_images": 2,
             "format": "webp",
@@ -51,11 +52,11 @@ def _job(status: Status, result: Result | None = None) -> JobView:
     spec = JobSpec(
         prompt=PROMPT,
         base_model="tiny-flux",
-        adapters=[PinnedAdapter(source="ember", scale=1.0, sha256=SHA256, location="builtin:ember")],
+        adapters=[PinnedAdapter(source="outline", scale=1.0, sha256=SHA256, location="builtin:outline")],
         width=128,
         height=128,
         steps=8,
-        guidance_scale=3.5,
+        guidance_scale=1.0,
         seed=7,
         num_images=1,
         format="png",
@@ -86,7 +87,7 @@ def _result() -> Result:
         key=f"jobs/{ID}/1/0.png", sha256=SHA256, width=128, height=128, content_type="image/png", seed=7
     )
     applied = AppliedAdapterRecord(
-        source="ember", revision=None, sha256=SHA256, rank=8, scale=1.0, layers_applied=12, text_encoder_layers=0
+        source="outline", revision=None, sha256=SHA256, rank=16, scale=1.0, layers_applied=14, text_encoder_layers=0
     )
     receipt = Receipt(
         adapters=[applied],
@@ -121,11 +122,14 @@ WORKER = WorkerInfo(
     started_ms=CREATED_MS - 60_000,
     seen_ms=CREATED_MS,
     job=ID,
-    resident=("ember",),
+    resident=("outline",),
     swaps=5,
     jobs=24,
     load_ms=1900,
 )
+
+_SIGNER = ReceiptSigner("aG90c2xvdC1leGFtcGxlLXJlY2VpcHQta2V5LTMyYiE=")
+RECEIPT_KEY = ReceiptKeyView(id=_SIGNER.key_id, public_key=_SIGNER.public_key)
 
 INSPECTION = Inspection(
     size_bytes=68_224,

@@ -19,6 +19,7 @@ from api.views import (
     PartView,
     QueuesView,
     ReadyView,
+    ReceiptKeysView,
     WorkersView,
     adapter_view,
     base_model_view,
@@ -99,8 +100,10 @@ def image_bytes() -> Responses:
 def base_models() -> Responses:
     """What is served."""
     entry = read_catalogue().base_models["tiny-flux"]
-    ember = RegisteredAdapter(name="ember", base_model="tiny-flux", sha256=v.SHA256, location="builtin:ember", rank=8)
-    view = BaseModelsView(base_models=[base_model_view(entry, [ember], [v.WORKER])])
+    outline = RegisteredAdapter(
+        name="outline", base_model="tiny-flux", sha256=v.SHA256, location="builtin:outline", rank=16
+    )
+    view = BaseModelsView(base_models=[base_model_view(entry, [outline], [v.WORKER])])
     return {200: _json("What is served.", served=view)}
 
 
@@ -121,7 +124,7 @@ def adapters() -> Responses:
 
 def queues() -> Responses:
     """All queues."""
-    groups = [GroupView(adapters=["ember"], waiting=3, oldest_wait_ms=420, overtaken=1)]
+    groups = [GroupView(adapters=["outline"], waiting=3, oldest_wait_ms=420, overtaken=1)]
     stats = {"claims": 24, "swaps": 5, "overtaken_max": 4}
     served = queue_view("tiny-flux", 3, groups, 1, [v.WORKER], stats)
     unserved = queue_view("tiny-flux", 3, groups, 0, [], stats)
@@ -131,6 +134,11 @@ def queues() -> Responses:
 def workers() -> Responses:
     """Living workers."""
     return {200: _json("All living workers.", one=WorkersView(workers=[worker_view(v.WORKER)]))}
+
+
+def receipt_keys() -> Responses:
+    """Public keys."""
+    return {200: _json("All public keys.", one=ReceiptKeysView(keys=[v.RECEIPT_KEY]))}
 
 
 def alive() -> Responses:
@@ -154,7 +162,7 @@ _PROBLEMS: dict[int, dict[str, p.Problem]] = {
             409, "idempotency_key_reused", "This Idempotency-Key was used for another job; send a new key."
         ),
         "name taken": p.make_problem(
-            409, "adapter_reserved", 'name: "ember" comes with tiny-flux; choose another name.', field="name"
+            409, "adapter_reserved", 'name: "outline" comes with tiny-flux; choose another name.', field="name"
         ),
         "finished": p.make_problem(409, "job_finished", "The job has already succeeded."),
     },
@@ -165,7 +173,7 @@ _PROBLEMS: dict[int, dict[str, p.Problem]] = {
         "unknown adapter": p.make_problem(
             422,
             "adapter_unknown",
-            'adapters[0].source: "embr" is not registered for tiny-flux; registered are: ember, moss.',
+            'adapters[0].source: "outlin" is not registered for tiny-flux; registered are: night, outline.',
             field="adapters[0].source",
         ),
     },

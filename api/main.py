@@ -10,7 +10,16 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.concurrency import run_in_threadpool
 
-from api import openapi, problems, routes_adapters, routes_events, routes_files, routes_jobs, routes_status
+from api import (
+    openapi,
+    problems,
+    routes_adapters,
+    routes_events,
+    routes_files,
+    routes_jobs,
+    routes_receipts,
+    routes_status,
+)
 from api.deps import Services, build
 from api.middleware import AccessLog, BodyLimit
 from shared.settings import Settings
@@ -46,6 +55,7 @@ def create_app(settings: Settings) -> FastAPI:
     if settings.store == "folder":
         app.include_router(routes_files.files)
     app.include_router(routes_adapters.router)
+    app.include_router(routes_receipts.router)
     app.include_router(routes_status.router)
     return app
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -128,6 +129,20 @@ class PartView(BaseModel):
 
     ok: bool
     detail: str = Field(description="One sentence when it is not.")
+
+
+class ReceiptKeyView(BaseModel):
+    """One public key that receipts are signed with."""
+
+    id: str = Field(description="As in the receipt's signature.")
+    algorithm: Literal["ed25519"] = "ed25519"
+    public_key: str = Field(description="32 bytes in base64.")
+
+
+class ReceiptKeysView(BaseModel):
+    """All public keys that receipts are signed with, also those of workers that are gone."""
+
+    keys: list[ReceiptKeyView]
 
 
 class ReadyView(BaseModel):

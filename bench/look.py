@@ -5,6 +5,7 @@ Nothing here knows what was asked for. Pictures are (3, 128, 128) from 0 to 1.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +20,7 @@ _APART = 0.22
 """Distance of two colours that a person calls different, in the unit cube."""
 _DARK = 0.3
 _NIGHT = 0.45
+_DIRECTIONS = 24
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,20 @@ def shape_of(mask: Tensor) -> tuple[str, float]:
 
 
 def shows_outline(picture: Tensor) -> bool:
-    """Whether the rim of what stands out from the background is dark."""
+    """Whether a dark line runs around what stands out from the background, seen from its middle in most directions."""
     other = (picture - background_of(picture)[:, None, None]).norm(dim=0) > _APART
-    rim = other & ~_shrunk(other, int(OUTLINE_PX) - 1)
-    dark = picture.amax(0) < _DARK
+    rim = other & ~_shrunk(other, int(OUTLINE_PX) + 1)
     inside = _shrunk(other, 2 * int(OUTLINE_PX))
     if int(rim.sum()) < 50 or int(inside.sum()) < 20:
         return False
-    return bool(dark[rim].float().mean() > 0.6) and bool(dark[inside].float().mean() < 0.5)
+    dark = picture.amax(0) < _DARK
+    _, x, y = _moments(other)
+    line = torch.arange(PIXELS) + 0.5
+    turn = torch.atan2((line - y)[:, None].expand(-1, PIXELS), (line - x)[None, :].expand(PIXELS, -1))
+    direction = ((turn / (2 * math.pi) + 0.5) * _DIRECTIONS).long().clamp(0, _DIRECTIONS - 1)
+    seen = torch.bincount(direction[rim], minlength=_DIRECTIONS)
+    lined = torch.bincount(direction[rim & dark], minlength=_DIRECTIONS) > 0.3 * seen
+    return bool(lined[seen > 0].float().mean() >= 0.85) and bool(dark[inside].float().mean() < 0.3)
 
 
 def shows_night(picture: Tensor) -> bool:

@@ -32,7 +32,7 @@ def read_adapter(word: str) -> TypedAdapter:
         scale = float(last)
     if first not in _SCHEMES and source != first:
         strength = word[len(first) + 1 :]
-        raise InvalidRequest(f"--adapter {word!r}: {strength!r} is not a strength; write NAME:SCALE, as in ember:0.8.")
+        raise InvalidRequest(f"--adapter {word!r}: {strength!r} is not a strength; write NAME:SCALE, as in night:0.8.")
     if not source or source != source.strip():
-        raise InvalidRequest(f"--adapter {word!r} names no adapter; write NAME or NAME:SCALE, as in ember:0.8.")
+        raise InvalidRequest(f"--adapter {word!r} names no adapter; write NAME or NAME:SCALE, as in night:0.8.")
     return TypedAdapter(source, scale)

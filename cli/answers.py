@@ -77,6 +77,24 @@ class Workers(_Answer):
     workers: list[Worker]
 
 
+class ReceiptKey(_Answer):
+    """One public key that receipts are signed with."""
+
+    id: str
+    public_key: str
+
+
+class ReceiptKeys(_Answer):
+    """``GET /v1/receipt-keys``."""
+
+    keys: list[ReceiptKey]
+
+    @property
+    def by_id(self) -> dict[str, str]:
+        """Public keys by id."""
+        return {key.id: key.public_key for key in self.keys}
+
+
 class Progress(_Answer):
     """Data of a ``progress`` event."""
 

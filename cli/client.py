@@ -13,7 +13,7 @@ import httpx2
 from httpx2 import ServerSentEvent
 from pydantic import BaseModel, ValidationError
 
-from cli.answers import Problem, Queues, ServedModels, Workers
+from cli.answers import Problem, Queues, ReceiptKeys, ServedModels, Workers
 from shared.errors import HotslotError, InvalidRequest, StoreUnavailable, Unavailable
 from shared.view import ImageView, JobView
 
@@ -67,6 +67,10 @@ class Client:
     def workers(self) -> Workers:
         """All living workers."""
         return self._ask(Workers, "GET", "/v1/workers")
+
+    def receipt_keys(self) -> ReceiptKeys:
+        """The public keys of all workers."""
+        return self._ask(ReceiptKeys, "GET", "/v1/receipt-keys")
 
     def events(self, job_id: str, last_id: str) -> Iterator[ServerSentEvent]:
         """The job's events after ``last_id`` ("": from the start); the stream may end before the job does."""

@@ -18,7 +18,7 @@ from shared.settings import settings
 app = typer.Typer(
     name="hotslot",
     help="Serve many LoRA adapters on few resident diffusion base models.",
-    epilog="Start with: hotslot up. Then, elsewhere: hotslot submit 'a lighthouse at dusk' --adapter ember -o out.png",
+    epilog="Start with: hotslot up. Then: hotslot submit 'a red circle on a blue background' -a night -o out.png",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -49,11 +49,23 @@ def demo_command(
     out: Annotated[
         Path, typer.Option(help="Folder for images, contact sheet, report and logs.", file_okay=False)
     ] = Path("demo-out"),
+    url: Annotated[str | None, typer.Option(help="Use the Hotslot that runs there instead of one of its own.")] = None,
+    webhook_host: Annotated[
+        str | None,
+        typer.Option(
+            help="With --url: name by which Hotslot reaches this machine; from Docker, host.docker.internal. "
+            "Webhooks are checked with HOTSLOT_WEBHOOK_SECRET or HOTSLOT_WEBHOOK_SECRET_FILE."
+        ),
+    ] = None,
 ) -> None:
     """Start a stack of its own, draw 24 images with several adapters, check every one, and stop it."""
+    if url:
+        from cli.demo.visit import visit
+
+        raise typer.Exit(visit(url, settings(), webhook_host, out, Console()))
     from cli.demo.run import demo
 
-    raise typer.Exit(demo(settings(), out, Console()))
+    raise typer.Exit(demo(out, Console()))
 
 
 @app.command("submit")
@@ -124,6 +136,37 @@ def queues_command(url: Url = None) -> None:
 
     with Client(url or settings().public_url) as client:
         queues(client, Console())
+
+
+@app.command("secrets")
+def secrets_command(
+    folder: Annotated[Path, typer.Argument(help="Where the files are or shall be.", file_okay=False)],
+) -> None:
+    """Draw the secrets of a deployment into files; those that are there stay as they are."""
+    from cli.deployment_secrets import draw_secrets
+
+    Console().print(f"{folder}: {', '.join(draw_secrets(folder))}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command("verify")
+def verify_command(
+    receipt: Annotated[Path, typer.Argument(help="JSON file: a receipt, or a job.", show_default=False)],
+    image: Annotated[Path, typer.Argument(help="The image file.", show_default=False)],
+    adapters: Annotated[list[Path] | None, typer.Argument(help="Adapter files.", show_default=False)] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Public key in base64 or a file of them; default: ask the API.")
+    ] = None,
+    url: Url = None,
+) -> None:
+    """Check that a receipt is genuine, and that an image was made with its adapters."""
+    from cli.verify import keys_of, verify
+
+    if key is not None:
+        known = keys_of(key)
+    else:
+        with Client(url or settings().public_url) as client:
+            known = client.receipt_keys().by_id
+    raise typer.Exit(verify(receipt, image, adapters or [], known, Console()))
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from pathlib import Path
 from cli.environment import for_python, loopback_networks, with_decided
 from cli.kept import KeptProgram, KeptServer
 from cli.processes import Command, Say
-from cli.secret_files import kept_secret
 from cli.supervise import Kept, Supervisor
 from shared.errors import Misconfigured
+from shared.secret_files import kept_secret
 from shared.signature import new_secret
 
 HOST = "127.0.0.1"

@@ -95,7 +95,7 @@ def welcome(plan: StackPlan, catalogue: Catalogue) -> list[str]:
 def sample(catalogue: Catalogue) -> tuple[dict[str, object], str | None]:
     """A request that this catalogue serves, and the adapter in it, if there is one to name."""
     entry = next(iter(catalogue.base_models.values()))
-    prompt = "a lighthouse at dusk"
+    prompt = entry.example_prompt
     if entry.builtin_adapters:
         adapter = entry.builtin_adapters[0]
         return {"prompt": prompt, "adapters": [{"source": adapter}]}, adapter

@@ -54,7 +54,7 @@ class Sizes(_Entry):
 
 
 class Sampling(_Entry):
-    """Denoising limits and defaults. ``negative_prompt``: whether one has any effect on this model."""
+    """Denoising limits and defaults. ``negative_prompt``, ``guidance``: whether they have any effect on this model."""
 
     default_steps: int = Field(ge=1)
     largest_steps: int = Field(ge=1)
@@ -62,15 +62,17 @@ class Sampling(_Entry):
     largest_guidance_scale: float
     max_prompt_tokens: int = Field(ge=1)
     negative_prompt: bool = False
+    guidance: bool = True
 
 
 class BaseModelEntry(_Entry):
     """One served base model.
 
-    ``source`` is ``builtin:NAME`` (made in code) or a local diffusers folder. ``builtin_adapters`` names the adapters
-    that the worker itself makes and registers, so the API can tell "not ready yet" from "unknown".
+    ``source`` is ``builtin:NAME`` (comes with the package) or a local diffusers folder. ``builtin_adapters`` names the
+    adapters that come with it and that the worker registers, so the API can tell "not ready yet" from "unknown".
 
     ``aliases``: names of this base model and its fine-tunes in adapters' metadata (upper and lower case are the same).
+    ``example_prompt``: what is shown to people who ask how to begin.
     ``layout``: the bundled model whose layers it has, where the API cannot read its folder.
     """
 
@@ -84,6 +86,7 @@ class BaseModelEntry(_Entry):
     builtin_adapters: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     layout: str | None = None
+    example_prompt: str = "a lighthouse at dusk"
     slot: Slot
     sizes: Sizes
     sampling: Sampling

@@ -14,6 +14,7 @@
     │   ├── JobFinished         409 job_finished
     │   ├── ImageNotFound       404 image_not_found
     │   ├── LinkRefused         403 link_refused
+    │   ├── ReceiptRefused      422 receipt_refused
     │   └── KeyReused           409 idempotency_key_reused
     ├── AdapterError            this adapter cannot be served; fails its own job and nothing else
     │   ├── AdapterUnreadable   422 adapter_unreadable
@@ -153,6 +154,12 @@ class LinkRefused(RequestError):
 
     code = "link_refused"
     status = 403
+
+
+class ReceiptRefused(RequestError):
+    """A receipt is not what a worker of this service signed, or cannot be checked."""
+
+    code = "receipt_refused"
 
 
 class KeyReused(RequestError):

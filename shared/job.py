@@ -119,9 +119,18 @@ class AppliedAdapterRecord(_Record):
     text_encoder_layers: int
 
 
+class ReceiptSignature(_Record):
+    """Who vouches for a receipt: ``value`` is the base64 of an Ed25519 signature (see ``shared.receipt``)."""
+
+    algorithm: Literal["ed25519"] = "ed25519"
+    key_id: str
+    value: str
+
+
 class Receipt(_Record):
     """Which adapters, base model and software made the images; ``fingerprint`` was read back from the slot."""
 
+    job: str = ""
     adapters: list[AppliedAdapterRecord]
     base_model: str
     base_revision: str
@@ -131,6 +140,7 @@ class Receipt(_Record):
     worker: str
     attempt: int
     images_sha256: list[str]
+    signature: ReceiptSignature | None = None
 
 
 class Result(_Record):

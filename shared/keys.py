@@ -63,7 +63,10 @@ OUTBOX_DEAD = Key("outbox_dead", "hotslot:outbox:dead", "zset", "outbox", "reten
 
 WORKER = Key("worker", "hotslot:worker:{worker}", "hash", "presence", "15 s after the last beat")
 WORKERS = Key("workers", "hotslot:workers", "zset", "presence", "15 s after the last beat")
+NOTIFIER = Key("notifier", "hotslot:notifier:{host}", "string", "presence", "15 s after the last beat")
 ADAPTERS = Key("adapters", "hotslot:adapters", "hash", "registry", "kept: one field per registered name")
+
+RECEIPT_KEYS = Key("receipt_keys", "hotslot:receipt-keys", "hash", "receipt keys", "kept: one field per signing key")
 
 ALL = tuple(value for value in globals().copy().values() if isinstance(value, Key))
 

@@ -1,4 +1,4 @@
-"""Which workers live, and what each holds: a hash per worker that vanishes when it stops beating."""
+"""Which workers and notifiers live, and what each worker holds: keys that vanish when their owner stops beating."""
 
 from __future__ import annotations
 
@@ -59,6 +59,16 @@ class Presence:
             pipe.delete(keys.WORKER(worker))
             pipe.zrem(keys.WORKERS(), worker)
             pipe.execute()
+
+    def report_notifier(self, host: str) -> None:
+        """Say for ``ALIVE_MS`` that a notifier on this host can deliver."""
+        with reached():
+            self._redis.set(keys.NOTIFIER(host), 1, px=ALIVE_MS)
+
+    def notifier_lives(self, host: str) -> bool:
+        """Whether a notifier on this host reported lately."""
+        with reached():
+            return bool(self._redis.exists(keys.NOTIFIER(host)))
 
     def alive(self) -> list[WorkerInfo]:
         """Workers that reported lately, by name."""

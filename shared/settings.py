@@ -1,4 +1,7 @@
-"""All settings, and the only place that reads the environment (prefix ``HOTSLOT_``)."""
+"""All settings, and the only place that reads the environment (prefix ``HOTSLOT_``).
+
+Each setting of type ``SecretStr`` can be given in a file too: ``HOTSLOT_NAME_FILE`` names it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from shared.errors import Misconfigured
+from shared.secret_settings import SUFFIX, from_files
 
 PREFIX = "HOTSLOT_"
 
@@ -71,6 +75,9 @@ class Settings(BaseSettings):
     """How callers reach the API; links in jobs and webhooks start with it."""
     signing_key: SecretStr | None = None
     """Signs the folder store's download links. Without it each API process draws its own."""
+
+    receipt_key: SecretStr | None = None
+    """Signs receipts: 32 random bytes in base64. Without it each worker keeps its own below its data folder."""
 
     store: Literal["folder", "s3"] = "folder"
     store_folder: Path | None = None
@@ -155,6 +162,10 @@ class Settings(BaseSettings):
             raise ValueError("write networks as in 10.0.0.0/8,fd00::/8") from None
 
 
+SECRETS = frozenset(name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation))
+"""Settings that must show nowhere."""
+
+
 def _of_the_hub(name: str) -> str:
     # The hub's own variables, which its users have set already.
     return os.environ.get(name, "")
@@ -167,8 +178,9 @@ def _secret_or_none(text: str) -> SecretStr | None:
 @lru_cache(maxsize=1)
 def settings() -> Settings:
     """The process's settings, read once; ``Misconfigured`` names each that is wrong, and never repeats its value."""
+    secrets: dict[str, Any] = dict(from_files(SECRETS, os.environ, PREFIX))
     try:
-        return Settings()
+        return Settings(**secrets)
     except ValidationError as error:
         raise Misconfigured(" ".join(map(_fault, error.errors(include_input=False, include_url=False)))) from None
 
@@ -176,7 +188,8 @@ def settings() -> Settings:
 def unknown_settings() -> dict[str, str]:
     """Names in the environment that look like ours but are no setting, and a sentence about each."""
     theirs = {name: name.upper().removeprefix(PREFIX).lower() for name in os.environ if name.upper().startswith(PREFIX)}
-    return {name: _strange(name, said) for name, said in sorted(theirs.items()) if said not in Settings.model_fields}
+    known = Settings.model_fields.keys() | {f"{name}{SUFFIX}".lower() for name in SECRETS}
+    return {name: _strange(name, said) for name, said in sorted(theirs.items()) if said not in known}
 
 
 def _strange(name: str, said: str) -> str:

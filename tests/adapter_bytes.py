@@ -12,7 +12,9 @@ from shared.adapters.header import DTYPE_BITS
 Shapes = Mapping[str, tuple[int, ...]]
 
 TINY_LAYER = "transformer.transformer_blocks.0.attn.to_q"
-"""A layer of tiny-flux, 64 x 64."""
+"""A layer of tiny-flux."""
+WIDTH = 160
+"""Its inputs and outputs."""
 
 
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -41,7 +43,7 @@ def header_bytes(tensors: Tensors, metadata: Mapping[str, str] | None = None) ->
     return json.dumps(header).encode(), reached
 
 
-def lora(layer: str = TINY_LAYER, rank: int = 4, width: int = 64) -> dict[str, tuple[int, ...]]:
+def lora(layer: str = TINY_LAYER, rank: int = 4, width: int = WIDTH) -> dict[str, tuple[int, ...]]:
     """A and B for one layer in the names of diffusers."""
     return {f"{layer}.lora_A.weight": (rank, width), f"{layer}.lora_B.weight": (width, rank)}
 

@@ -11,12 +11,9 @@ from hypothesis.strategies import DrawFn
 
 from shared.adapters.header import DTYPE_BITS
 from shared.adapters.kinds import KINDS
-from tests.adapter_bytes import packed
+from tests.adapter_bytes import WIDTH, packed
 
 Tensors = dict[str, tuple[str, tuple[int, ...]]]
-
-WIDTH = 64
-"""Of tiny-flux."""
 
 
 def _pair(name: str, endings: tuple[str, str], outputs: int = WIDTH, *, alpha: bool = False) -> Tensors:
@@ -33,7 +30,7 @@ _CONFIG = {"r": 4, "lora_alpha": 2, "rank_pattern": {}, "alpha_pattern": {"to_q"
 
 RIGHT: list[tuple[Tensors, dict[str, str]]] = [
     (
-        _pair("transformer.transformer_blocks.0.attn.to_q", _AB) | _pair("transformer.proj_out", _AB, 16),
+        _pair("transformer.transformer_blocks.0.attn.to_q", _AB) | _pair("transformer.proj_out", _AB, 32),
         {"format": "pt"},
     ),
     (
@@ -106,7 +103,7 @@ def _joined(draw: DrawFn, tensors: Tensors) -> None:
 
 def _foreign(draw: DrawFn, tensors: Tensors) -> None:
     key = draw(st.sampled_from([kind.example for kind in KINDS]) | _names)
-    tensors[key] = ("F32", draw(st.sampled_from([(), (4,), (4, 64)])))
+    tensors[key] = ("F32", draw(st.sampled_from([(), (4,), (4, WIDTH)])))
 
 
 _MUTATIONS: list[Callable[[DrawFn, Tensors], None]] = [_renamed, _dropped, _reshaped, _retyped, _joined, _foreign]

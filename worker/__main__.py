@@ -1,4 +1,7 @@
-"""``python -m worker --base-model NAME`` draws images; ``python -m worker --notify`` delivers webhooks."""
+"""``python -m worker --base-model NAME`` draws images; ``python -m worker --notify`` delivers webhooks.
+
+``python -m worker --healthy`` tells whether one of these on this host can do so now.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,16 @@ def main(arguments: list[str] | None = None) -> int:
     role = parser.add_mutually_exclusive_group(required=True)
     role.add_argument("--base-model", metavar="NAME", help="serve this base model of the catalogue")
     role.add_argument("--notify", action="store_true", help="deliver webhooks")
+    role.add_argument("--healthy", action="store_true", help="exit 0 if a process of this host can do its work")
     chosen = parser.parse_args(arguments)
     configure_logging()
     for sentence in unknown_settings().values():
         log.warning("%s", sentence)
     try:
+        if chosen.healthy:
+            from worker.healthy import check_health
+
+            return check_health(settings())
         if chosen.notify:
             from worker.run_notifier import run_notifier
 

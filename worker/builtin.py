@@ -9,14 +9,12 @@ from shared.catalogue import BaseModelEntry
 from shared.registry import RegisteredAdapter
 from worker.engine import DiffusersEngine
 from worker.engine_types import AdapterFile
-from worker.tiny_flux import ensure_tiny_flux
+from worker.tiny_flux import SOURCE, tiny_flux
 
 
-def builtin_adapters(entry: BaseModelEntry, cache_folder: Path) -> dict[str, Path]:
+def builtin_adapters(entry: BaseModelEntry) -> dict[str, Path]:
     """Their files by name; none for a base model that is not built in."""
-    if entry.source != "builtin:tiny-flux":
-        return {}
-    return dict(ensure_tiny_flux(cache_folder).adapters)
+    return dict(tiny_flux().adapters) if entry.source == SOURCE else {}
 
 
 def registered(engine: DiffusersEngine, entry: BaseModelEntry, adapters: dict[str, Path]) -> list[RegisteredAdapter]:

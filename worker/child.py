@@ -14,6 +14,8 @@ from shared.catalogue import BaseModelEntry
 from shared.errors import SetupError, Unavailable
 from shared.presence import Presence
 from shared.queue import Queue
+from shared.receipt import signer_of
+from shared.receipt_keys import ReceiptKeys
 from shared.registry import Registry
 from shared.server import connect_worker
 from shared.settings import Settings
@@ -98,7 +100,7 @@ class Child:
 
         started_s = time.monotonic()
         log.info("loading %s", self._entry.name)
-        engine = DiffusersEngine.load(self._entry, self._settings.cache_folder)
+        engine = DiffusersEngine.load(self._entry)
         engine.warm()
         load_ms = round((time.monotonic() - started_s) * 1000)
         log.info("%s is loaded and warm after %.1f s", self._entry.name, load_ms / 1000)
@@ -107,12 +109,15 @@ class Child:
         queue = Queue(client, self._settings)
         self._tickets = Tickets(self._settings)
         store = open_store(self._settings)
+        signer = signer_of(self._settings)
+        persist(partial(ReceiptKeys(client).publish, signer), time.monotonic() + REGISTER_BUDGET_S)
         uploads = Uploads(
             queue,
             store,
             self._spool,
             self._settings.upload_budget_s,
             self._tickets.ring_notifier,
+            signer.signed,
             lambda: self._flags.stop_at_s,
         )
         for spooled in self._spool.pending():
@@ -120,7 +125,7 @@ class Child:
             # Told to stop meanwhile: `stop` hands back what found no room.
             with suppress(Interrupted):
                 uploads.add(spooled)
-        builtin = builtin_adapters(self._entry, self._settings.cache_folder)
+        builtin = builtin_adapters(self._entry)
         registry = Registry(client)
         for adapter in registered(engine, self._entry, builtin):
             persist(partial(registry.put, adapter), time.monotonic() + REGISTER_BUDGET_S)

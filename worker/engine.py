@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import safetensors
 import torch
@@ -58,14 +57,14 @@ class DiffusersEngine:
         self._cache = CompactCache(cache_bytes)
 
     @classmethod
-    def load(cls, entry: BaseModelEntry, cache_folder: Path, threads: int | None = None) -> DiffusersEngine:
+    def load(cls, entry: BaseModelEntry, threads: int | None = None) -> DiffusersEngine:
         """Load the base model of this catalogue entry and inject its slot; ``Misconfigured`` if it cannot be.
 
         ``threads``: CPU threads of torch, see ``set_threads``. Pictures are promised to be bit-equal only between
         processes of the same number.
         """
         set_threads(entry, threads)
-        pipeline, revision = load_pipeline(entry, cache_folder)
+        pipeline, revision = load_pipeline(entry)
         return cls(pipeline, entry, revision)
 
     @property

@@ -9,8 +9,8 @@ import torch
 from shared.catalogue import BaseModelEntry
 from shared.errors import Misconfigured
 from worker.libraries import FluxPipeline
-from worker.tiny_flux import NAME as TINY_FLUX
-from worker.tiny_flux import ensure_tiny_flux
+from worker.tiny_flux import SOURCE as TINY_FLUX
+from worker.tiny_flux import tiny_flux
 
 BUILTIN = "builtin:"
 
@@ -28,18 +28,19 @@ def set_threads(entry: BaseModelEntry, threads: int | None = None) -> None:
     The products of tiny-flux are so small that a second thread costs more than it gives, tenfold on a busy machine;
     and with one thread the same bits come out whatever the machine's number of cores.
     """
-    if threads is None and entry.source == BUILTIN + TINY_FLUX:
+    if threads is None and entry.source == TINY_FLUX:
         threads = 1
     if threads is not None:
         torch.set_num_threads(threads)
 
 
-def load_pipeline(entry: BaseModelEntry, cache_folder: Path) -> tuple[FluxPipeline, str]:
+def load_pipeline(entry: BaseModelEntry) -> tuple[FluxPipeline, str]:
     """The plain pipeline on its device, without adapters, and the revision of what was loaded.
 
-    Never reaches for the network. Raises ``Misconfigured`` if the source is not there or is not a FLUX pipeline.
+    Never reaches for the network. Raises ``Misconfigured`` if the source is not there or is not a FLUX pipeline,
+    ``WeightsAltered`` if a built-in file is not the one that was released.
     """
-    folder, revision = _locate(entry, cache_folder)
+    folder, revision = _locate(entry)
     try:
         pipeline = FluxPipeline.from_pretrained(folder, dtype=slot_dtype(entry), local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -51,12 +52,12 @@ def load_pipeline(entry: BaseModelEntry, cache_folder: Path) -> tuple[FluxPipeli
     return pipeline.to(entry.device), revision
 
 
-def _locate(entry: BaseModelEntry, cache_folder: Path) -> tuple[Path, str]:
-    if entry.source == BUILTIN + TINY_FLUX:
-        found = ensure_tiny_flux(cache_folder)
+def _locate(entry: BaseModelEntry) -> tuple[Path, str]:
+    if entry.source == TINY_FLUX:
+        found = tiny_flux()
         return found.pipeline_folder, found.version
     if entry.source.startswith(BUILTIN):
-        raise Misconfigured(f"{entry.source} is not built in; there is {BUILTIN}{TINY_FLUX}.")
+        raise Misconfigured(f"{entry.source} is not built in; there is {TINY_FLUX}.")
     folder = Path(entry.source)
     if not (folder / "model_index.json").is_file():
         raise Misconfigured(f"The base model {entry.name} has no diffusers folder at {folder} (no model_index.json).")

@@ -51,7 +51,7 @@ class Notifier:
         Whenever a delivery ends, what is due then is begun too, so one call empties the outbox.
         """
         try:
-            self._begin()
+            self.begin()
         except QueueUnavailable as error:
             log.warning("webhooks wait: %s", error.message)
 
@@ -66,7 +66,8 @@ class Notifier:
         self._pool.shutdown(wait=ended, cancel_futures=True)
         return ended
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """As ``wake``, but raises ``QueueUnavailable``."""
         with self._changed:
             room = self._most_in_flight - self._busy.total()
             if self._closing or room <= 0:

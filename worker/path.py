@@ -32,6 +32,7 @@ from worker.pace import Measured
 from worker.persist import persist
 from worker.spool import Spool, Spooled, SpooledImage
 from worker.upload import Uploads
+from worker.vocabulary import strange_words
 
 log = logging.getLogger(__name__)
 
@@ -236,7 +237,8 @@ def spool(desk: Desk, job: Job, report: SwapReport, drawn: list[DrawnImage], tim
     for image in drawn:
         for stage, value_ms in image.timings_ms.items():
             timings_ms[stage] = timings_ms.get(stage, 0.0) + value_ms
-    warnings = [*job.warnings, *(text for image in drawn for text in image.warnings)]
+    warnings = [*job.warnings, *strange_words(desk.entry, job.spec)]
+    warnings += [text for image in drawn for text in image.warnings]
     spooled = Spooled(
         job_id=job.id,
         attempt=job.attempt,
@@ -257,6 +259,7 @@ def spool(desk: Desk, job: Job, report: SwapReport, drawn: list[DrawnImage], tim
 def receipt(desk: Desk, job: Job, report: SwapReport) -> Receipt:
     """What made the images, as read back from the slot; the images' hashes follow when they are encoded."""
     return Receipt(
+        job=job.id,
         adapters=list(report.applied),
         base_model=desk.entry.name,
         base_revision=desk.engine.base_revision,

@@ -2,10 +2,11 @@
 
     python -m worker.reference --base-model tiny-flux --job JOB.json --out FILE.png
 
-``JOB.json`` holds one job or a list of jobs: {prompt, width, height, steps, guidance_scale, seed, adapters: [{path,
-scale}]}, and optionally ``image``: a picture (.png or .npy) to compare with. ``FILE`` may end in .png or .npy; for a
-list the number of the job is put before the ending. Prints JSON, one object for one job and a list for a list:
-{out, sha256 (of the raw pixels, height x width x 3), max_difference (0..255, null where nothing is compared)}.
+``JOB.json`` holds one job or a list of jobs: {prompt, width, height, steps, guidance_scale, seed, adapters: [{path or
+sha256, scale}]} (a hash means an adapter that comes with the base model), and optionally ``image``: a picture (.png or
+.npy) to compare with. ``FILE`` may end in .png or .npy; for a list the number of the job is put before the ending.
+Prints JSON, one object for one job and a list for a list: {out, sha256 (of the raw pixels, height x width x 3),
+max_difference (0..255, null where nothing is compared)}.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+from shared.adapter_files import sha256_of
 from shared.catalogue import BaseModelEntry, read_catalogue
-from shared.errors import HotslotError
+from shared.errors import HotslotError, UnknownAdapter
 from shared.settings import settings
+from worker.builtin import builtin_adapters
 from worker.libraries import FluxPipeline, LoraLinear, hushed
 from worker.load import load_pipeline, set_threads
 
@@ -33,13 +36,13 @@ Pixels = npt.NDArray[np.uint8]
 Job = dict[str, Any]
 
 
-def draw_reference(entry: BaseModelEntry, cache_folder: Path, job: Job) -> Pixels:
+def draw_reference(entry: BaseModelEntry, job: Job) -> Pixels:
     """The picture of this job, height x width x 3, from a pipeline that has loaded nothing else before."""
-    pipeline, _ = load_pipeline(entry, cache_folder)
+    pipeline, _ = load_pipeline(entry)
     adapters = job.get("adapters", [])
     with hushed():
         for number, adapter in enumerate(adapters):
-            path = Path(adapter["path"])
+            path = _file_of(adapter, entry)
             pipeline.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name=f"reference_{number}")
         if adapters:
             names = [f"reference_{number}" for number in range(len(adapters))]
@@ -55,6 +58,15 @@ def draw_reference(entry: BaseModelEntry, cache_folder: Path, job: Job) -> Pixel
             max_sequence_length=entry.sampling.max_prompt_tokens,
         ).images[0]
     return np.asarray(image.convert("RGB"))
+
+
+def _file_of(adapter: dict[str, Any], entry: BaseModelEntry) -> Path:
+    if "path" in adapter:
+        return Path(adapter["path"])
+    builtin = {sha256_of(path): path for path in builtin_adapters(entry).values()}
+    if adapter["sha256"] not in builtin:
+        raise UnknownAdapter(f"no adapter that comes with {entry.name} has the hash {adapter['sha256']}.")
+    return builtin[adapter["sha256"]]
 
 
 def _realign(pipeline: FluxPipeline) -> None:
@@ -120,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if isinstance(content, list):
                 out = out.with_name(f"{out.stem}-{number}{out.suffix}")
             compared = Path(job["image"]) if job.get("image") else None
-            reports.append(report(draw_reference(entry, settings().cache_folder, job), out, compared))
+            reports.append(report(draw_reference(entry, job), out, compared))
     except (HotslotError, OSError, ValueError, KeyError) as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1

@@ -8,6 +8,7 @@ import socket
 
 from shared.catalogue import read_catalogue
 from shared.outbox import Outbox
+from shared.presence import Presence
 from shared.queue import Queue
 from shared.server import connect_worker
 from shared.settings import Settings
@@ -15,6 +16,7 @@ from shared.signature import secret_of
 from shared.tickets import NOTIFY_QUEUE, Service, serve
 from worker.deliver import Deliverer
 from worker.notify import Notifier, lease_ms_for
+from worker.pulse import Pulse
 from worker.run_worker import await_server, make_reclaimer
 
 log = logging.getLogger(__name__)
@@ -28,10 +30,14 @@ def run_notifier(settings: Settings) -> int:
     name = f"notify-{os.getpid()}@{socket.gethostname()}"
     notifier = open_notifier(settings)
     reclaimer = make_reclaimer(settings, list(catalogue.base_models))
+    pulse = Pulse(notifier.begin, Presence(connect_worker(settings)), socket.gethostname())
     reclaimer.start()
+    pulse.start()
     try:
-        status = serve(settings, Service(name=name, queue=NOTIFY_QUEUE, pool="threads", on_ticket=notifier.wake))
+        service = Service(name=name, queue=NOTIFY_QUEUE, pool="threads", on_ticket=notifier.wake, ready=pulse.ready)
+        status = serve(settings, service)
     finally:
+        pulse.stop()
         reclaimer.stop()
         if not notifier.close(settings.stop_grace_s):
             log.warning("webhooks under way were left; they fall due again")

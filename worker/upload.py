@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from shared.errors import HotslotError, Unavailable
-from shared.job import ImageRecord, JobError, Result
+from shared.job import ImageRecord, JobError, Receipt, Result
 from shared.queue import Held, Queue
 from shared.storage import Store
 from worker.encode import CONTENT_TYPES, EXTENSIONS, encode
@@ -40,8 +40,8 @@ class Encoded:
 class Uploads:
     """A background thread that carries spooled jobs to the store, each within ``budget_s`` of its spooling.
 
-    ``on_end`` is called after each job's end; ``stop_at_s`` tells the monotonic time by which this process must end,
-    or 0.
+    ``on_end`` is called after each job's end; ``sign`` signs its receipt; ``stop_at_s`` tells the monotonic time by
+    which this process must end, or 0.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Uploads:
         spool: Spool,
         budget_s: float,
         on_end: Callable[[], None],
+        sign: Callable[[Receipt], Receipt],
         stop_at_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._queue = queue
@@ -58,6 +59,7 @@ class Uploads:
         self._spool = spool
         self._budget_s = budget_s
         self._on_end = on_end
+        self._sign = sign
         self._stop_at_s = stop_at_s
         self._room = threading.Semaphore(MOST_PENDING)
         self._closing = threading.Event()
@@ -116,7 +118,7 @@ class Uploads:
                 "encode_image": (encoded_s - started_s) * 1000,
                 "upload": (time.monotonic() - encoded_s) * 1000,
             }
-            result = finished(spooled, encoded.images, timings_ms)
+            result = finished(spooled, encoded.images, timings_ms, self._sign)
             held = self._try(
                 partial(self._queue.succeed, spooled.job_id, spooled.attempt, result, spooled.warnings), until_s
             )
@@ -166,11 +168,13 @@ def encode_all(spool: Spool, spooled: Spooled) -> Encoded:
     return Encoded(files, images)
 
 
-def finished(spooled: Spooled, images: list[ImageRecord], timings_ms: dict[str, float]) -> Result:
-    """The job's result, its receipt completed with the images' hashes."""
+def finished(
+    spooled: Spooled, images: list[ImageRecord], timings_ms: dict[str, float], sign: Callable[[Receipt], Receipt]
+) -> Result:
+    """The job's result, its receipt completed with the images' hashes and signed."""
     receipt = spooled.receipt.model_copy(update={"images_sha256": [image.sha256 for image in images]})
     return Result(
         images=images,
-        receipt=receipt,
+        receipt=sign(receipt),
         timings_ms={name: round(value, 3) for name, value in timings_ms.items()},
     )

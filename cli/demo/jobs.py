@@ -58,9 +58,15 @@ class Canceller:
             self.seen = Cancelling(status=error.code)
 
 
-def run_jobs(client: Client, receiver: Receiver, folder: Path, check: Check, on_end: Callable[[], None]) -> Outcome:
-    """Run the whole plan; images go into ``folder``. ``on_end`` is called at the end of each job."""
-    planned = make_plan(receiver.url)
+def run_jobs(
+    client: Client, receiver: Receiver | None, folder: Path, check: Check, on_end: Callable[[], None]
+) -> Outcome:
+    """Run the whole plan; images go into ``folder``. ``on_end`` is called at the end of each job.
+
+    Without a receiver no job asks for a webhook.
+    """
+    planned = make_plan(receiver.url if receiver else None)
+    swaps_before = swaps_of(client)
     canceller = Canceller(client)
     jobs = submit_all(client, planned, canceller)
     ended = []
@@ -70,9 +76,13 @@ def run_jobs(client: Client, receiver: Receiver, folder: Path, check: Check, on_
     canceller.join(ROUND_S)
     ended = [Ended(one.planned, one.job, fetch(client, one, folder)) for one in ended]
     expected = sum(one.webhook_url is not None for one in planned)
-    calls = receiver.wait(expected, WEBHOOK_S)
-    swaps = next(queue.swaps for queue in client.queues().queues if queue.base_model == BASE_MODEL)
-    return Outcome(ended, calls, canceller.seen, swaps)
+    calls = receiver.wait(expected, WEBHOOK_S) if receiver else []
+    return Outcome(ended, calls, canceller.seen, swaps_of(client) - swaps_before, client.receipt_keys().by_id)
+
+
+def swaps_of(client: Client) -> int:
+    """How often workers have changed adapters so far."""
+    return next(queue.swaps for queue in client.queues().queues if queue.base_model == BASE_MODEL)
 
 
 def submit_all(client: Client, planned: Sequence[Planned], canceller: Canceller) -> list[JobView]:

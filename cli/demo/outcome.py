@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,12 +36,13 @@ class Cancelling:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All jobs, the calls of the receiver, and the swaps that the worker counted."""
+    """All jobs, the calls of the receiver, the swaps that the worker counted, and the public keys of receipts by id."""
 
     ended: list[Ended]
     calls: list[Received]
     cancelling: Cancelling
     swaps: int
+    receipt_keys: Mapping[str, str]
 
     @property
     def swaps_in_arrival_order(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,33 +15,37 @@ JOBS = 24
 CLIENTS = 2
 FIRST_SEED = 1000
 
-HALF_SCALE = (5, 11)
-"""Jobs that draw with half the strength."""
-TWO_ADAPTERS = 17
 BY_WEBHOOK = 6
-CANCELLED = 13
+CANCELLED = 17
 
-CYCLE: tuple[tuple[str, ...], ...] = (("ember",), ("moss",), ("glacier",), ("violet",), ())
-"""Adapters of consecutive jobs: in arrival order nearly every job needs other adapters than the one before."""
-PAIR = ("glacier", "violet")
+CYCLE: tuple[tuple[str, ...], ...] = (
+    ("outline",), ("night",), ("mosaic",), (), ("crayon",), ("star",), ("mocha",),
+)  # fmt: skip
+"""Adapters of consecutive jobs: in arrival order every job needs other adapters than the one before."""
+PAIR = ("night", "star")
+HALF_SCALE = ("outline", "night")
+"""Drawn once more with half the strength."""
+LAST: tuple[tuple[TypedAdapter, ...], ...] = (
+    (TypedAdapter(HALF_SCALE[0], 0.5),),
+    tuple(TypedAdapter(name, 1.0) for name in PAIR),
+    (TypedAdapter(HALF_SCALE[1], 0.5),),
+)
+"""The jobs after the rounds, with the scene and the seed of the first round, to be compared with it."""
 
 LONG = {"steps": 100, "width": 256, "height": 256, "num_images": 4}
 """So long that it is sure to be still running when it is cancelled after its first step."""
 
-EXACT = frozenset({"ember", "moss"})
+EXACT = frozenset({"outline", "night", "mosaic", "mocha"})
 """Built-in adapters whose alpha / rank is a power of two in every layer, so that folding it in moves no bit."""
 
-PLACES = (
-    "a harbour",
-    "a forest path",
-    "a market square",
-    "a mountain hut",
-    "a greenhouse",
-    "a railway yard",
-    "a tidal pool",
-    "an attic",
+SCENES = (
+    "a large {red} {circle} on a blue background",
+    "a {yellow} {moon} left on a purple background",
+    "a {green} {triangle} on a white background",
 )
-LIGHTS = ("at dawn", "in heavy rain", "under neon lights")
+"""One for each round: every adapter draws the same, but for the word that it brings."""
+NEW_SHAPE, NEW_COLOUR = "star", "mocha"
+"""Adapters that are also the words which they teach."""
 
 
 @dataclass(frozen=True)
@@ -89,27 +94,41 @@ class Planned:
         return body | (LONG if self.cancel else {})
 
 
-def make_plan(webhook_url: str) -> list[Planned]:
+def make_plan(webhook_url: str | None) -> list[Planned]:
     """The jobs in the order in which they are submitted."""
     return [
         Planned(
             number=number,
-            prompt=f"{PLACES[number % len(PLACES)]} {LIGHTS[number // len(PLACES) % len(LIGHTS)]}",
-            seed=FIRST_SEED + number,
-            adapters=adapters_of(number),
+            prompt=prompt_of(SCENES[round_of(number)], adapters),
+            seed=FIRST_SEED + round_of(number),
+            adapters=adapters,
             webhook_url=webhook_url if number == BY_WEBHOOK else None,
             cancel=number == CANCELLED,
         )
-        for number in range(JOBS)
+        for number, adapters in enumerate(map(adapters_of, range(JOBS)))
     ]
+
+
+def round_of(number: int) -> int:
+    """Which scene, counted from 0; those after the last round begin again."""
+    return number // len(CYCLE) % len(SCENES)
 
 
 def adapters_of(number: int) -> tuple[TypedAdapter, ...]:
     """The adapters of a job."""
-    if number == TWO_ADAPTERS:
-        return tuple(TypedAdapter(name, 0.5) for name in PAIR)
-    scale = 0.5 if number in HALF_SCALE else 1.0
-    return tuple(TypedAdapter(name, scale) for name in CYCLE[number % len(CYCLE)])
+    after = number - len(CYCLE) * len(SCENES)
+    if after >= 0:
+        return LAST[after]
+    return tuple(TypedAdapter(name, 1.0) for name in CYCLE[number % len(CYCLE)])
+
+
+def prompt_of(scene: str, adapters: Sequence[TypedAdapter]) -> str:
+    """The scene, with the new word in the place of its colour or its shape where an adapter teaches one."""
+    names = {adapter.source for adapter in adapters}
+    colour, shape = re.findall(r"\{(\w+)\}", scene)
+    new_colour = NEW_COLOUR if NEW_COLOUR in names else colour
+    new_shape = NEW_SHAPE if NEW_SHAPE in names else shape
+    return scene.replace(f"{{{colour}}}", new_colour).replace(f"{{{shape}}}", new_shape)
 
 
 def swaps_in_order(groups: Sequence[frozenset[str]]) -> int:

@@ -16,6 +16,7 @@ from cli.client import Client
 from shared.errors import HotslotError
 
 HOST = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"  # noqa: S104
 MOST_BYTES = 1 << 20
 
 
@@ -31,12 +32,14 @@ class Received:
 
 
 class Receiver(ThreadingHTTPServer):
-    """Collects calls; give it a client of the API before the first."""
+    """Collects calls, sent to the name or address ``host``, and asks a client of the API about each."""
 
     daemon_threads = True
 
-    def __init__(self, client: Client, secret: str) -> None:
-        super().__init__((HOST, 0), _Handler)
+    def __init__(self, client: Client, secret: str, host: str = HOST) -> None:
+        # The name that others know this machine by may mean nothing here, so it cannot be listened on.
+        super().__init__((HOST if host == HOST else EVERYWHERE, 0), _Handler)
+        self._host = host
         self._client = client
         self._webhook = Webhook(secret)
         self._calls: list[Received] = []
@@ -45,7 +48,7 @@ class Receiver(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://{HOST}:{self.server_port}/webhook"
+        return f"http://{self._host}:{self.server_port}/webhook"
 
     def wait(self, count: int, timeout_s: float) -> list[Received]:
         """All calls, once there are ``count`` or after the timeout."""
@@ -93,9 +96,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running_receiver(client: Client, secret: str) -> Iterator[Receiver]:
-    """A receiver on a free port of this machine."""
-    with Receiver(client, secret) as receiver:
+def running_receiver(client: Client, secret: str, host: str = HOST) -> Iterator[Receiver]:
+    """A receiver on a free port of this machine, which its callers know as ``host``."""
+    with Receiver(client, secret, host) as receiver:
         thread = Thread(target=receiver.serve_forever, kwargs={"poll_interval": 0.05}, name="receiver", daemon=True)
         thread.start()
         try:

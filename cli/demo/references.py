@@ -16,7 +16,6 @@ from cli.demo.outcome import Ended, Outcome
 from cli.demo.plan import BASE_MODEL
 from cli.environment import for_python
 from cli.processes import Command, Process, Say
-from shared.adapter_files import sha256_of
 from shared.errors import HotslotError
 from shared.job import Status
 
@@ -34,17 +33,27 @@ class Comparison:
     faults: Sequence[str]
 
 
-def compare(outcome: Outcome, folder: Path, cache_folder: Path, environment: Mapping[str, str], say: Say) -> Comparison:
-    """Draw one job per set of adapters and strengths anew and compare; the pictures stay in ``folder``."""
+def compare(
+    outcome: Outcome,
+    folder: Path,
+    environment: Mapping[str, str],
+    say: Say,
+    *,
+    bits_may_differ: bool = False,
+) -> Comparison:
+    """Draw one job per set of adapters and strengths anew and compare; the pictures stay in ``folder``.
+
+    ``bits_may_differ``: no image must be bit-equal, because its worker may run on another kind of processor.
+    """
     chosen = one_per_set(outcome.ended)
     if not chosen:
         return Comparison({}, ["no image is there to be compared with a fresh pipeline's"])
     try:
-        pictures = draw(chosen, folder, cache_folder, environment, say)
+        pictures = draw(chosen, folder, environment, say)
     except HotslotError as error:
         return Comparison({}, [error.message])
     differences = {one.planned.number: difference(picture, one.image) for one, picture in pictures if one.image}
-    exact = {one.planned.number: one.planned.exact for one in chosen}
+    exact = {one.planned.number: one.planned.exact and not bits_may_differ for one in chosen}
     words = {number: verdict(value, exact[number]) for number, value in differences.items()}
     wrong = [number for number, value in differences.items() if value > allowed(exact[number])]
     return Comparison(
@@ -83,13 +92,10 @@ def difference(one: Path, other: Path) -> int:
     return max(ImageChops.difference(first, second).tobytes())
 
 
-def draw(
-    chosen: Sequence[Ended], folder: Path, cache_folder: Path, environment: Mapping[str, str], say: Say
-) -> list[tuple[Ended, Path]]:
+def draw(chosen: Sequence[Ended], folder: Path, environment: Mapping[str, str], say: Say) -> list[tuple[Ended, Path]]:
     """Draw these jobs in another process, named like the jobs' own images. Raises HotslotError."""
-    files = adapter_files(cache_folder, {adapter.sha256 or "" for one in chosen for adapter in one.job.adapters})
     jobs = folder / "jobs.json"
-    jobs.write_text(json.dumps([job_of(one, files) for one in chosen], indent=2), encoding="utf-8")
+    jobs.write_text(json.dumps([job_of(one) for one in chosen], indent=2), encoding="utf-8")
     drawn = folder / f"{NAME}.png"
     words = ("-m", "worker.reference", "--base-model", BASE_MODEL, "--job", str(jobs), "--out", str(drawn))
     process = Process(Command(NAME, (sys.executable, "-P", *words), for_python(environment)), say)
@@ -108,18 +114,10 @@ def _named(drawn: Path, place: int, one: Ended) -> Path:
     return drawn.with_stem(f"{drawn.stem}-{place}").replace(drawn.with_name(one.planned.file_name))
 
 
-def job_of(one: Ended, files: Mapping[str, Path]) -> dict[str, Any]:
-    """The job as the reference program takes it."""
+def job_of(one: Ended) -> dict[str, Any]:
+    """The job as the reference program takes it: adapters by those very bytes that it was admitted with."""
     job = one.job
     return {
         **{name: getattr(job, name) for name in ("prompt", "width", "height", "steps", "guidance_scale", "seed")},
-        "adapters": [{"path": str(files[adapter.sha256 or ""]), "scale": adapter.scale} for adapter in job.adapters],
+        "adapters": [{"sha256": adapter.sha256, "scale": adapter.scale} for adapter in job.adapters],
     }
-
-
-def adapter_files(cache_folder: Path, wanted: set[str]) -> dict[str, Path]:
-    """The built-in adapters' files by hash: those very bytes that the jobs were admitted with. Raises HotslotError."""
-    found = {sha256_of(path): path for path in cache_folder.rglob("adapters/*.safetensors")}
-    if missing := wanted - found.keys():
-        raise HotslotError(f"no adapter file below {cache_folder} has the hash {min(missing)}")
-    return {sha256: found[sha256] for sha256 in wanted}

@@ -45,8 +45,13 @@ def cell_of(one: Ended) -> Cell:
         return Cell(opened.convert("RGB"), caption)
 
 
-def report_of(outcome: Outcome, compared: Mapping[int, str], faults: Sequence[str], seconds: float) -> dict[str, Any]:
-    """What ``report.json`` holds. ``compared``: by job number, how its image compares with a fresh pipeline's."""
+def report_of(
+    outcome: Outcome, compared: Mapping[int, str], faults: Sequence[str], seconds: float, unchecked: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What ``report.json`` holds.
+
+    ``compared``: by job number, how its image compares with a fresh pipeline's; ``unchecked``: what was not looked at.
+    """
     return {
         "jobs": [job_report(one, compared.get(one.planned.number)) for one in outcome.ended],
         "swaps": outcome.swaps,
@@ -54,6 +59,7 @@ def report_of(outcome: Outcome, compared: Mapping[int, str], faults: Sequence[st
         "webhook_verified": webhook_verified(outcome),
         "cancelled_at_step": outcome.cancelling.step,
         "faults": list(faults),
+        "not_checked": list(unchecked),
         "seconds": round(seconds, 1),
     }
 

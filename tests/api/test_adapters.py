@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.registry import Registry
-from tests.adapter_bytes import SKETCH, TINY_LAYER, adapter_bytes, lora
+from tests.adapter_bytes import SKETCH, TINY_LAYER, WIDTH, adapter_bytes, lora
 from tests.api.live import BASE, Live, problem_of
 
 SOURCE = "file:mine/sketch.safetensors"
@@ -43,17 +43,17 @@ def inspect(live: Live, source: str, **more: str) -> dict[str, Any]:
 
 KOHYA = "lora_unet_double_blocks_0_img_attn_proj"
 REFUSED = {
-    "dora": (adapter_bytes(lora() | {f"{TINY_LAYER}.lora_magnitude_vector": (64,)}), "adapter_unsupported", "dora"),
-    "loha": (adapter_bytes({f"{KOHYA}.hada_w1_a": (4, 64)}), "adapter_unsupported", "loha"),
+    "dora": (adapter_bytes(lora() | {f"{TINY_LAYER}.lora_magnitude_vector": (WIDTH,)}), "adapter_unsupported", "dora"),
+    "loha": (adapter_bytes({f"{KOHYA}.hada_w1_a": (4, WIDTH)}), "adapter_unsupported", "loha"),
     "control": (
         adapter_bytes(
-            {"transformer.x_embedder.lora_A.weight": (4, 32), "transformer.x_embedder.lora_B.weight": (64, 4)}
+            {"transformer.x_embedder.lora_A.weight": (4, 64), "transformer.x_embedder.lora_B.weight": (WIDTH, 4)}
         ),
         "adapter_unsupported",
         "control",
     ),
     "doubled": (adapter_bytes(lora(width=128)), "adapter_mismatch", "shape"),
-    "rank": (adapter_bytes(lora(rank=17)), "adapter_rank_too_large", "rank_too_large"),
+    "rank": (adapter_bytes(lora(rank=33)), "adapter_rank_too_large", "rank_too_large"),
     "other family": (adapter_bytes(lora("unet.mid_block.attentions.0.proj_in")), "adapter_mismatch", "other_family"),
     "text encoder": (
         adapter_bytes(lora("text_encoder.text_model.encoder.layers.0.mlp.fc1")),
@@ -117,11 +117,11 @@ def test_a_file_tells_its_base_model(live: Live) -> None:
 
 
 def test_ranks_of_one_layer_are_added_up(live: Live, write: Write) -> None:
-    sources = [write(adapter_bytes(lora(rank=rank))) for rank in (8, 9)]
+    sources = [write(adapter_bytes(lora(rank=rank))) for rank in (16, 17)]
     body = {"prompt": "a fox", "base_model": BASE, "adapters": [{"source": source} for source in sources]}
     problem = problem_of(live.http.post("/v1/jobs", json=body), 422, "adapter_rank_too_large")
-    assert "rank 17 in transformer.transformer_blocks.0.attn.to_q" in problem["detail"]
-    elsewhere = write(adapter_bytes(lora("transformer.transformer_blocks.1.attn.to_q", rank=9)))
+    assert "rank 33 in transformer.transformer_blocks.0.attn.to_q" in problem["detail"]
+    elsewhere = write(adapter_bytes(lora("transformer.transformer_blocks.1.attn.to_q", rank=17)))
     body["adapters"] = [{"source": sources[0]}, {"source": elsewhere}]
     assert live.http.post("/v1/jobs", json=body).status_code == 202
 
@@ -151,10 +151,10 @@ def test_a_name_can_mean_another_file_later(live: Live, write: Write) -> None:
 
 
 def test_names_of_built_in_adapters_are_taken(live: Live) -> None:
-    live.register("ember")
-    problem_of(live.http.post("/v1/adapters", json={"name": "ember", "source": SOURCE}), 409, "adapter_reserved")
-    problem_of(live.http.delete("/v1/adapters/ember"), 409, "adapter_reserved")
-    assert live.http.get("/v1/adapters/ember").json()["inspection"] is None
+    live.register("night")
+    problem_of(live.http.post("/v1/adapters", json={"name": "night", "source": SOURCE}), 409, "adapter_reserved")
+    problem_of(live.http.delete("/v1/adapters/night"), 409, "adapter_reserved")
+    assert live.http.get("/v1/adapters/night").json()["inspection"] is None
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ def _registered(name: str, rank: int = 8, base_model: str = "tiny-flux", sha256:
 REGISTERED = {
     adapter.name: adapter
     for adapter in (
-        _registered("ember"),
-        _registered("moss"),
-        _registered("wide", rank=9),
-        _registered("moss-again", sha256="moss"),
+        _registered("night"),
+        _registered("mosaic"),
+        _registered("wide", rank=25),
+        _registered("mosaic-again", sha256="mosaic"),
         _registered("foreign", base_model="other"),
     )
 }
@@ -63,7 +63,7 @@ def _sources(*sources: str) -> list[dict[str, str]]:
 
 def test_defaults_are_filled_in() -> None:
     spec, warnings = _admit(base_model="tiny-flux")
-    assert (spec.width, spec.height, spec.steps, spec.guidance_scale, spec.seed) == (128, 128, 8, 3.5, 1234)
+    assert (spec.width, spec.height, spec.steps, spec.guidance_scale, spec.seed) == (128, 128, 8, 1.0, 1234)
     assert spec.adapters == []
     assert warnings == []
 
@@ -79,15 +79,15 @@ def test_what_is_asked_for_is_kept() -> None:
 @pytest.mark.parametrize(
     ("body", "field", "said"),
     [
-        ({"width": 72}, "width", "width: 72 is not allowed; tiny-flux takes multiples of 16 from 32 to 256."),
-        ({"height": 72}, "height", "height: 72 is not allowed; tiny-flux takes multiples of 16 from 32 to 256."),
-        ({"width": 65}, "width", "multiples of 16 from 32 to 256"),
-        ({"width": 8}, "width", "multiples of 16 from 32 to 256"),
-        ({"width": 16}, "width", "multiples of 16 from 32 to 256"),
-        ({"width": 0, "height": 64}, "width", "multiples of 16 from 32 to 256"),
-        ({"width": -64}, "width", "multiples of 16 from 32 to 256"),
-        ({"width": 272}, "width", "multiples of 16 from 32 to 256"),
-        ({"width": 100_000, "height": 10_000}, "width", "multiples of 16 from 32 to 256"),
+        ({"width": 72}, "width", "width: 72 is not allowed; tiny-flux takes multiples of 32 from 32 to 256."),
+        ({"height": 72}, "height", "height: 72 is not allowed; tiny-flux takes multiples of 32 from 32 to 256."),
+        ({"width": 65}, "width", "multiples of 32 from 32 to 256"),
+        ({"width": 8}, "width", "multiples of 32 from 32 to 256"),
+        ({"width": 16}, "width", "multiples of 32 from 32 to 256"),
+        ({"width": 0, "height": 64}, "width", "multiples of 32 from 32 to 256"),
+        ({"width": -64}, "width", "multiples of 32 from 32 to 256"),
+        ({"width": 272}, "width", "multiples of 32 from 32 to 256"),
+        ({"width": 100_000, "height": 10_000}, "width", "multiples of 32 from 32 to 256"),
         ({"steps": 0}, "steps", "steps: 0 is not allowed; tiny-flux takes whole numbers from 1 to 100."),
         ({"steps": -1}, "steps", "whole numbers from 1 to 100"),
         ({"steps": 101}, "steps", "whole numbers from 1 to 100"),
@@ -106,7 +106,7 @@ def test_numbers_out_of_range_are_refused(body: dict[str, Any], field: str, said
 
 def test_all_numbers_out_of_range_are_named_at_once() -> None:
     with pytest.raises(InvalidRequest) as refused:
-        _admit(base_model="tiny-flux", width=72, height=64, steps=0, guidance_scale=-1, adapters=_sources("ember"))
+        _admit(base_model="tiny-flux", width=72, height=64, steps=0, guidance_scale=-1, adapters=_sources("night"))
     faults = (refused.value, *refused.value.others)
     assert [fault.field for fault in faults] == ["width", "steps", "guidance_scale"]
     assert all(fault.message.startswith(f"{fault.field}: ") for fault in faults)
@@ -133,7 +133,7 @@ def test_an_adapter_of_another_base_model_is_refused_with_both_names() -> None:
 
 def test_adapters_of_two_base_models_are_refused_with_both_names() -> None:
     with pytest.raises(InvalidRequest, match=r"adapters\[0\] is for tiny-flux, adapters\[1\] is for other"):
-        _admit(adapters=_sources("ember", "foreign"))
+        _admit(adapters=_sources("night", "foreign"))
 
 
 def test_without_any_base_model_it_is_said_what_is_served() -> None:
@@ -160,8 +160,8 @@ def test_an_adapter_of_a_base_model_that_is_no_longer_served_is_refused() -> Non
 
 
 def test_a_registered_adapter_is_pinned_to_its_bytes() -> None:
-    (pinned,) = _admit(adapters=[{"source": "ember", "scale": -0.5}])[0].adapters
-    assert (pinned.source, pinned.scale, pinned.sha256, pinned.location) == ("ember", -0.5, "ember", "builtin:ember")
+    (pinned,) = _admit(adapters=[{"source": "night", "scale": -0.5}])[0].adapters
+    assert (pinned.source, pinned.scale, pinned.sha256, pinned.location) == ("night", -0.5, "night", "builtin:night")
 
 
 def test_a_file_is_pinned_to_its_bytes() -> None:
@@ -184,16 +184,16 @@ def test_a_remote_adapter_is_pinned_to_its_version_and_its_query_is_shown_nowher
 
 def test_a_registered_adapter_keeps_its_version_if_it_may_still_be_read() -> None:
     def registered(location: str) -> dict[str, RegisteredAdapter]:
-        one = _registered("ember").model_copy(update={"location": location, "revision": "then", "sha256": None})
-        return {"ember": one, "remote": one}
+        one = _registered("night").model_copy(update={"location": location, "revision": "then", "sha256": None})
+        return {"night": one, "remote": one}
 
     def admitted(source: str, location: str) -> JobSpec:
         request = JobRequest.model_validate({"prompt": "x", "adapters": _sources(source)})
         return admit(request, CATALOGUE, registered(location), _pin, lambda: 1)[0]
 
-    (pinned,) = admitted("ember", "s3://bucket/key").adapters
+    (pinned,) = admitted("night", "s3://bucket/key").adapters
     assert (pinned.location, pinned.revision, pinned.sha256) == ("s3://bucket/key", "then", None)
-    admitted("remote", "builtin:ember")
+    admitted("remote", "builtin:night")
     with pytest.raises(UnknownAdapter):
         admitted("remote", "s3://bucket/key")
 
@@ -203,7 +203,7 @@ def test_a_file_needs_a_base_model_in_the_request() -> None:
         _admit(adapters=_sources("file:mine/sketch.safetensors"))
 
 
-@pytest.mark.parametrize("adapters", [("ember", "ember"), ("moss", "ember", "moss"), ("moss", "moss-again")])
+@pytest.mark.parametrize("adapters", [("night", "night"), ("mosaic", "night", "mosaic"), ("mosaic", "mosaic-again")])
 def test_the_same_adapter_twice_is_refused(adapters: tuple[str, ...]) -> None:
     with pytest.raises(InvalidRequest, match="is the same adapter as adapters") as refused:
         _admit(adapters=_sources(*adapters))
@@ -211,9 +211,9 @@ def test_the_same_adapter_twice_is_refused(adapters: tuple[str, ...]) -> None:
 
 
 def test_ranks_may_add_up_to_the_slot_and_no_further() -> None:
-    assert len(_admit(adapters=_sources("ember", "moss"))[0].adapters) == 2
-    with pytest.raises(AdapterRankTooLarge, match="add up to 17; tiny-flux takes 16 in all") as refused:
-        _admit(adapters=_sources("ember", "wide"))
+    assert len(_admit(adapters=_sources("night", "mosaic"))[0].adapters) == 2
+    with pytest.raises(AdapterRankTooLarge, match="add up to 33; tiny-flux takes 32 in all") as refused:
+        _admit(adapters=_sources("night", "wide"))
     assert refused.value.field == "adapters"
 
 
@@ -222,7 +222,7 @@ def test_an_unknown_adapter_is_refused_with_what_is_registered(base_model: str |
     with pytest.raises(UnknownAdapter, match='"embr" is not registered') as refused:
         _admit(base_model=base_model, adapters=_sources("embr"))
     assert refused.value.field == "adapters[0].source"
-    assert "ember, " in refused.value.message
+    assert "night, " in refused.value.message
     assert ("foreign" in refused.value.message) is (base_model is None)
 
 
@@ -233,7 +233,7 @@ def test_a_long_list_of_names_is_cut() -> None:
         admit(request, CATALOGUE, many, _pin, lambda: 1)
 
 
-@pytest.mark.parametrize("source", ["ftp://x", "builtin:ember", "data:abc"])
+@pytest.mark.parametrize("source", ["ftp://x", "builtin:night", "data:abc"])
 @pytest.mark.parametrize("base_model", [None, "tiny-flux"])
 def test_other_kinds_of_sources_are_refused_with_those_that_are_taken(source: str, base_model: str | None) -> None:
     with pytest.raises(UnknownAdapter, match="taken are a registered name, hf:OWNER") as refused:
@@ -243,8 +243,8 @@ def test_other_kinds_of_sources_are_refused_with_those_that_are_taken(source: st
 
 @pytest.mark.parametrize("base_model", [None, "tiny-flux"])
 def test_a_builtin_adapter_that_no_worker_has_made_yet_is_not_ready(base_model: str | None) -> None:
-    with pytest.raises(AdapterNotReady, match="violet is being prepared") as refused:
-        _admit(base_model=base_model, adapters=_sources("violet"))
+    with pytest.raises(AdapterNotReady, match="outline is being prepared") as refused:
+        _admit(base_model=base_model, adapters=_sources("outline"))
     assert refused.value.retryable
 
 
@@ -259,6 +259,14 @@ def test_a_builtin_adapter_of_another_base_model_is_unknown() -> None:
 def test_a_negative_prompt_without_effect_is_a_warning() -> None:
     assert _admit(base_model="tiny-flux", negative_prompt="fog")[1] == ["negative_prompt has no effect on tiny-flux."]
     assert _admit(base_model="tiny-flux", negative_prompt="")[1] == []
+
+
+def test_guidance_has_no_effect_on_a_model_without_it() -> None:
+    assert _admit(base_model="tiny-flux", guidance_scale=3.0)[1] == ["guidance_scale has no effect on tiny-flux."]
+    assert _admit(base_model="tiny-flux")[1] == []
+    guided = TINY.model_copy(update={"sampling": TINY.sampling.model_copy(update={"guidance": True})})
+    request = JobRequest(prompt="a fox", base_model="tiny-flux", guidance_scale=3.0)
+    assert admit(request, Catalogue(base_models={"tiny-flux": guided}), {}, _pin, lambda: 1)[1] == []
 
 
 def test_a_negative_prompt_with_effect_is_none() -> None:

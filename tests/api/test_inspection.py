@@ -13,7 +13,7 @@ from shared.catalogue import Catalogue, read_catalogue
 from shared.errors import AdapterUnsupported, InvalidRequest
 from shared.job import JobSpec, PinnedAdapter
 from shared.request import JobRequest
-from tests.adapter_bytes import SKETCH, TINY_LAYER, adapter_bytes, lora
+from tests.adapter_bytes import SKETCH, TINY_LAYER, WIDTH, adapter_bytes, lora
 
 TINY = read_catalogue().base_models["tiny-flux"]
 TWIN = TINY.model_copy(update={"name": "twin", "builtin_adapters": (), "aliases": ("Somebody/Twin",)})
@@ -23,7 +23,7 @@ TWIN = TINY.model_copy(update={"name": "twin", "builtin_adapters": (), "aliases"
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "plain").write_bytes(SKETCH)
     (tmp_path / "twin").write_bytes(adapter_bytes(lora(), {"base_model": "somebody/twin"}))
-    (tmp_path / "dora").write_bytes(adapter_bytes(lora() | {f"{TINY_LAYER}.lora_magnitude_vector": (64,)}))
+    (tmp_path / "dora").write_bytes(adapter_bytes(lora() | {f"{TINY_LAYER}.lora_magnitude_vector": (WIDTH,)}))
     (tmp_path / "page").write_bytes(b"<html>")
     return tmp_path
 
@@ -65,7 +65,7 @@ def test_a_file_that_no_base_model_takes(folder: Path) -> None:
 
 def test_what_names_a_base_model_already_is_left_alone(folder: Path) -> None:
     here = inspector(folder)
-    for asked in (request("file:page", base_model="twin"), request("ember", "file:plain"), request()):
+    for asked in (request("file:page", base_model="twin"), request("night", "file:plain"), request()):
         assert here.with_base_model(asked) is asked
     with pytest.raises(AdapterUnsupported):
         # Another file's fault is found all the same, once the job is clear.

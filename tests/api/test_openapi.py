@@ -14,7 +14,17 @@ from pydantic import BaseModel
 from api.admit import admit
 from api.main import create_app
 from api.problems import Problem
-from api.views import AdaptersView, AdapterView, AliveView, BaseModelsView, JobsPage, QueuesView, ReadyView, WorkersView
+from api.views import (
+    AdaptersView,
+    AdapterView,
+    AliveView,
+    BaseModelsView,
+    JobsPage,
+    QueuesView,
+    ReadyView,
+    ReceiptKeysView,
+    WorkersView,
+)
 from shared.adapters.inspection import Inspection
 from shared.catalogue import read_catalogue
 from shared.registry import RegisteredAdapter
@@ -42,6 +52,7 @@ ROUTES = {
     ("get", "/v1/adapters/{name}"),
     ("delete", "/v1/adapters/{name}"),
     ("get", "/v1/queues"),
+    ("get", "/v1/receipt-keys"),
     ("get", "/v1/workers"),
     ("get", "/healthz"),
     ("get", "/readyz"),
@@ -58,6 +69,7 @@ FORMS: dict[tuple[str, str], type[BaseModel]] = {
     ("post", "/v1/adapters/inspect"): Inspection,
     ("get", "/v1/adapters/{name}"): AdapterView,
     ("get", "/v1/queues"): QueuesView,
+    ("get", "/v1/receipt-keys"): ReceiptKeysView,
     ("get", "/v1/workers"): WorkersView,
     ("get", "/healthz"): AliveView,
     ("get", "/readyz"): ReadyView,
@@ -128,7 +140,7 @@ def test_every_example_of_a_request_is_taken() -> None:
     values = _values(content)
     assert len(values) == 3
     catalogue = read_catalogue()
-    ranks = {"ember": 4, "moss": 16, "glacier": 8, "violet": 6}
+    ranks = {"outline": 16, "night": 4, "mosaic": 8, "crayon": 12, "star": 24, "mocha": 8}
     assert set(ranks) == set(catalogue.base_models["tiny-flux"].builtin_adapters)
     registered = {
         name: RegisteredAdapter(name=name, base_model="tiny-flux", sha256=name, location=f"builtin:{name}", rank=rank)

@@ -26,16 +26,16 @@ def _get(live: Live, path: str) -> Any:
 
 
 def test_base_models_say_what_is_served(live: Live) -> None:
-    live.register("moss", "ember")
+    live.register("mosaic", "night")
     live.register("foreign", base_model="other")
     live.worker()
     live.worker("w2", "stopping")
     (served,) = _get(live, "/v1/base-models")["base_models"]
     assert served["name"] == BASE
-    assert served["adapters"] == ["ember", "moss"]
+    assert served["adapters"] == ["mosaic", "night"]
     assert served["live_workers"] == 1
-    assert served["largest_rank"] == 16
-    assert served["sizes"]["multiple_of"] == 16
+    assert served["largest_rank"] == 32
+    assert served["sizes"]["multiple_of"] == 32
     assert served["sampling"]["default_steps"] == 8
 
 
@@ -56,22 +56,22 @@ def test_an_empty_queue(live: Live) -> None:
 
 
 def test_a_queue_by_adapters(live: Live) -> None:
-    live.register("ember", "moss", rank=4)
+    live.register("night", "mosaic", rank=4)
     live.worker()
-    ember, both = [{"source": "ember"}], [{"source": "moss", "scale": 0.5}, {"source": "ember"}]
-    first = live.submit(adapters=ember)
+    night, both = [{"source": "night"}], [{"source": "mosaic", "scale": 0.5}, {"source": "night"}]
+    first = live.submit(adapters=night)
     live.submit(adapters=both)
     live.submit(adapters=both[::-1])
     live.submit()
-    live.submit(adapters=ember)
+    live.submit(adapters=night)
     live.claim(first["id"])
     live.queue.count_swap(BASE)
     (queue,) = _get(live, "/v1/queues")["queues"]
     assert (queue["depth"], queue["running"], queue["live_workers"], queue["warning"]) == (4, 1, 1, None)
     assert [(group["adapters"], group["waiting"]) for group in queue["groups"]] == [
-        (["moss", "ember"], 2),
+        (["mosaic", "night"], 2),
         ([], 1),
-        (["ember"], 1),
+        (["night"], 1),
     ]
     waits = [group["oldest_wait_ms"] for group in queue["groups"]]
     assert waits == sorted(waits, reverse=True)
@@ -83,13 +83,13 @@ def test_workers_say_what_they_do(live: Live) -> None:
     assert _get(live, "/v1/workers") == {"workers": []}
     live.worker("w2")
     live.worker("w1", "busy")
-    Presence(live.redis).report("w1", resident=("ember", "moss"))
+    Presence(live.redis).report("w1", resident=("night", "mosaic"))
     workers = _get(live, "/v1/workers")["workers"]
     assert [(worker["name"], worker["state"], worker["job"]) for worker in workers] == [
         ("w1", "busy", None),
         ("w2", "idle", None),
     ]
-    assert [worker["resident"] for worker in workers] == [["ember", "moss"], []]
+    assert [worker["resident"] for worker in workers] == [["night", "mosaic"], []]
     assert workers[0]["seen_at"].endswith("Z")
 
 

@@ -19,10 +19,10 @@ BODY = {"prompt": "a fox", "base_model": BASE, "seed": 7}
 
 
 def test_a_job_is_taken_and_can_be_read(live: Live) -> None:
-    live.register("ember")
+    live.register("night")
     live.worker()
     response = live.http.post(
-        "/v1/jobs", json={"prompt": "猫\n", "adapters": [{"source": "ember", "scale": 0.5}], "metadata": {"a": "b"}}
+        "/v1/jobs", json={"prompt": "猫\n", "adapters": [{"source": "night", "scale": 0.5}], "metadata": {"a": "b"}}
     )
     assert response.status_code == 202
     job = response.json()
@@ -32,7 +32,7 @@ def test_a_job_is_taken_and_can_be_read(live: Live) -> None:
     assert job["prompt"] == "猫\n"
     assert job["metadata"] == {"a": "b"}
     assert job["warnings"] == []
-    assert [(a["source"], a["scale"]) for a in job["adapters"]] == [("ember", 0.5)]
+    assert [(a["source"], a["scale"]) for a in job["adapters"]] == [("night", 0.5)]
     assert response.headers["location"] == job["urls"]["self"] == f"{live.url}/v1/jobs/{job['id']}"
     assert job["urls"]["cancel"] == f"{live.url}/v1/jobs/{job['id']}/cancel"
     assert job["urls"]["events"] == f"{live.url}/v1/jobs/{job['id']}/events"
@@ -63,7 +63,7 @@ def test_warnings_come_with_the_job(live: Live) -> None:
 
 
 def test_a_builtin_adapter_before_its_worker_is_503_with_retry_after(live: Live) -> None:
-    response = live.http.post("/v1/jobs", json={"prompt": "a fox", "adapters": [{"source": "ember"}]})
+    response = live.http.post("/v1/jobs", json={"prompt": "a fox", "adapters": [{"source": "night"}]})
     assert problem_of(response, 503, "adapter_not_ready")["retryable"] is True
     assert int(response.headers["retry-after"]) > 0
 

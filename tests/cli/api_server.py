@@ -96,7 +96,7 @@ def job_record(status: Status = Status.SUCCEEDED, **changes: Any) -> Job:
     spec = JobSpec(
         prompt="a fox",
         base_model="tiny-flux",
-        adapters=[PinnedAdapter(source="ember", scale=1.0, sha256="ab" * 32, location="builtin:ember")],
+        adapters=[PinnedAdapter(source="night", scale=1.0, sha256="ab" * 32, location="builtin:night")],
         width=128,
         height=128,
         steps=8,

@@ -11,11 +11,11 @@ from shared.errors import InvalidRequest
 @pytest.mark.parametrize(
     ("word", "source", "scale"),
     [
-        ("ember", "ember", 1.0),
-        ("ember:0.8", "ember", 0.8),
-        ("ember:-1", "ember", -1.0),
-        ("ember:.5", "ember", 0.5),
-        ("ember:1e-1", "ember", 0.1),
+        ("night", "night", 1.0),
+        ("night:0.8", "night", 0.8),
+        ("night:-1", "night", -1.0),
+        ("night:.5", "night", 0.5),
+        ("night:1e-1", "night", 0.1),
         ("file:a/b.safetensors", "file:a/b.safetensors", 1.0),
         ("file:a/b.safetensors:0.8", "file:a/b.safetensors", 0.8),
         ("file:7", "file:7", 1.0),
@@ -34,10 +34,10 @@ def test_only_a_number_at_the_end_is_a_strength(word: str, source: str, scale: f
 @pytest.mark.parametrize("strength", ["abc", "", "0,8", "nan", "inf", "1_0", "b:0.5"])
 def test_what_is_no_strength_is_said_so(strength: str) -> None:
     with pytest.raises(InvalidRequest, match=f"'{strength}' is not a strength; write NAME:SCALE"):
-        read_adapter(f"ember:{strength}")
+        read_adapter(f"night:{strength}")
 
 
-@pytest.mark.parametrize("word", ["", ":0.5", " ember", "ember :1"])
+@pytest.mark.parametrize("word", ["", ":0.5", " night", "night :1"])
 def test_a_word_without_a_name_is_refused(word: str) -> None:
     with pytest.raises(InvalidRequest, match="NAME:SCALE"):
         read_adapter(word)

@@ -16,7 +16,7 @@ def test_names_and_ids_are_whole_in_a_narrow_terminal() -> None:
         base_model="tiny-flux",
         state="busy",
         job=JOB_ID,
-        resident=["glacier", "violet"],
+        resident=["crayon", "outline"],
         recipe="eager",
         jobs=24,
         swaps=5,

@@ -66,10 +66,10 @@ def served(api: ApiServer, status: Status = Status.SUCCEEDED, image: bytes = b"i
 
 
 def test_what_was_not_typed_is_left_to_the_service() -> None:
-    body = body_of(Wish(prompt="a fox", adapters=[TypedAdapter("ember", 0.5)], steps=4), "jpeg")
+    body = body_of(Wish(prompt="a fox", adapters=[TypedAdapter("night", 0.5)], steps=4), "jpeg")
     assert JobRequest.model_validate(body).model_dump(exclude_unset=True) == {
         "prompt": "a fox",
-        "adapters": [{"source": "ember", "scale": 0.5}],
+        "adapters": [{"source": "night", "scale": 0.5}],
         "steps": 4,
         "num_images": 1,
         "format": "jpeg",
@@ -81,11 +81,11 @@ def test_without_waiting_only_the_id_is_printed(
     api: ApiServer, hotslot: Hotslot, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served(api)
-    assert hotslot("submit", "a fox", "-a", "ember:0.5", "--guidance-scale", "2", "--url", api.url) == 0
+    assert hotslot("submit", "a fox", "-a", "night:0.5", "--guidance-scale", "2", "--url", api.url) == 0
     assert capsys.readouterr().out == JOB_ID + "\n"
     (asked,) = api.asked
     body = json.loads(asked.body)
-    assert (body["adapters"], body["guidance_scale"]) == ([{"source": "ember", "scale": 0.5}], 2.0)
+    assert (body["adapters"], body["guidance_scale"]) == ([{"source": "night", "scale": 0.5}], 2.0)
     assert len(asked.headers["idempotency-key"]) == 32
 
 

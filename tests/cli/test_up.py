@@ -57,10 +57,10 @@ class Up:
 
 
 @contextmanager
-def running_up(data: Path, cache: Path, *arguments: str) -> Iterator[Up]:
+def running_up(data: Path, *arguments: str) -> Iterator[Up]:
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HOTSLOT_")}
-    environment |= {"HOTSLOT_CACHE_FOLDER": str(cache), "PYTHONPATH": str(ROOT)}
+    environment |= {"HOTSLOT_CACHE_FOLDER": str(data / "cache"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "cli.main", "up", "--port", str(port), "--data", str(data), *arguments]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     up = Up(process, f"http://127.0.0.1:{port}", environment, [])
@@ -88,17 +88,19 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "a folder with spaces"
 
 
-def test_submit_watch_and_stop(data: Path, model_cache: Path, tmp_path: Path) -> None:
-    with running_up(data, model_cache) as up:
+def test_submit_watch_and_stop(data: Path, tmp_path: Path) -> None:
+    with running_up(data) as up:
         assert up.says(f"ready: {up.url} serves tiny-flux"), up.lines
-        image = tmp_path / "out" / "fox.png"
-        done = up.hotslot("submit", "a fox in the snow", "--adapter", "ember:0.5", "--seed", "7", "-o", str(image))
+        image = tmp_path / "out" / "circle.png"
+        done = up.hotslot(
+            "submit", "a red circle on a blue background", "--adapter", "night:0.5", "--seed", "7", "-o", str(image)
+        )
         assert done.returncode == 0, done.stderr
         job_id = done.stdout.strip()
         with Client(up.url) as client:
             job = client.job(job_id)
         assert job.status is Status.SUCCEEDED
-        assert [(adapter.source, adapter.scale) for adapter in job.adapters] == [("ember", 0.5)]
+        assert [(adapter.source, adapter.scale) for adapter in job.adapters] == [("night", 0.5)]
         assert hashlib.sha256(image.read_bytes()).hexdigest() == job.images[0].sha256
         with Image.open(image) as opened:
             assert (opened.format, opened.size) == ("PNG", (job.width, job.height))
@@ -109,7 +111,7 @@ def test_submit_watch_and_stop(data: Path, model_cache: Path, tmp_path: Path) ->
         assert shown.returncode == 0
         assert "idle" in shown.stdout
 
-        refused = up.hotslot("submit", "a fox", "--adapter", "ember", "--width", "72")
+        refused = up.hotslot("submit", "a fox", "--adapter", "night", "--width", "72")
         assert refused.returncode == 1
         assert refused.stderr.startswith("hotslot: width: 72 is not allowed")
         assert "Traceback" not in refused.stderr
@@ -121,8 +123,8 @@ def test_submit_watch_and_stop(data: Path, model_cache: Path, tmp_path: Path) ->
         assert not any(map(lives, family))
 
 
-def test_what_dies_is_restarted_and_nothing_survives_a_killed_supervisor(data: Path, model_cache: Path) -> None:
-    with running_up(data, model_cache) as up:
+def test_what_dies_is_restarted_and_nothing_survives_a_killed_supervisor(data: Path) -> None:
+    with running_up(data) as up:
         assert up.says("ready: "), up.lines
         secrets = [(data / "secrets" / name).read_text() for name in ("signing-key", "webhook-secret")]
         assert not any(secret.strip() in line for secret in secrets for line in up.lines)
@@ -137,7 +139,7 @@ def test_what_dies_is_restarted_and_nothing_survives_a_killed_supervisor(data: P
         up.process.kill()
         until(lambda: not any(map(lives, family)))
 
-    with running_up(data, model_cache) as up:
+    with running_up(data) as up:
         assert up.says("ready: "), up.lines
         assert [(data / "secrets" / name).read_text() for name in ("signing-key", "webhook-secret")] == secrets
         up.process.send_signal(signal.SIGTERM)

@@ -67,7 +67,7 @@ def test_a_data_folder_that_cannot_be_is_said_so(tmp_path: Path) -> None:
 def test_the_sample_is_a_request_that_is_served(tmp_path: Path) -> None:
     body, adapter = sample(read_catalogue())
     request = JobRequest.model_validate(body)
-    assert [one.source for one in request.adapters] == [adapter] == ["ember"]
+    assert [one.source for one in request.adapters] == [adapter] == ["outline"]
     lines = welcome(plan_in(tmp_path), read_catalogue())
     (curl,) = [line for line in lines if "curl" in line]
     assert json.loads(shlex.split(curl)[-1]) == body

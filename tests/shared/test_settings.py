@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -99,3 +100,62 @@ def test_a_wrong_variable_of_the_hub_is_named(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(Misconfigured, match="HOTSLOT_HF_ENDPOINT is not valid") as refused:
         settings()
     assert "hunter2" not in refused.value.message
+
+
+def test_secrets_can_be_given_in_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("redis://:pass@host:6379/1\n")
+    (tmp_path / "key").write_text(" id \n")
+    monkeypatch.setenv("HOTSLOT_REDIS_URL_FILE", str(tmp_path / "url"))
+    monkeypatch.setenv("hotslot_s3_access_key_id_file", str(tmp_path / "key"))
+    monkeypatch.setenv("HOTSLOT_SIGNING_KEY_FILE", "")
+    read = settings()
+    assert read.redis_url.get_secret_value() == "redis://:pass@host:6379/1"
+    assert read.s3_access_key_id is not None
+    assert read.s3_access_key_id.get_secret_value() == "id"
+    assert read.signing_key is None
+    assert {"redis_url", "s3_access_key_id"} <= read.model_fields_set
+    assert not {name for name in unknown_settings() if name.upper().endswith("_FILE")}
+
+
+def test_a_secret_in_a_file_is_checked_like_any_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("hunter2")
+    monkeypatch.setenv("HOTSLOT_REDIS_URL_FILE", str(tmp_path / "url"))
+    with pytest.raises(Misconfigured) as refused:
+        settings()
+    assert (
+        refused.value.message
+        == "HOTSLOT_REDIS_URL is not valid: write redis://HOST:PORT/DATABASE, or rediss:// for TLS."
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "names {file}, which cannot be read: No such file or directory."),
+        (b"\n", "names {file}, which is empty."),
+        (b"\xff\xfe", "names {file}, which holds no text."),
+    ],
+)
+def test_a_file_without_a_secret_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setenv("HOTSLOT_WEBHOOK_SECRET_FILE", str(file))
+    with pytest.raises(Misconfigured) as refused:
+        settings()
+    assert refused.value.message == f"HOTSLOT_WEBHOOK_SECRET_FILE {said.format(file=file)}"
+
+
+def test_a_secret_is_given_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOTSLOT_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
+    monkeypatch.setenv("HOTSLOT_WEBHOOK_SECRET", "whsec_x")
+    with pytest.raises(Misconfigured, match="HOTSLOT_WEBHOOK_SECRET and HOTSLOT_WEBHOOK_SECRET_FILE are both set"):
+        settings()
+
+
+def test_only_secrets_are_read_from_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOTSLOT_LEASE_MS_FILE", "/nowhere")
+    assert settings().lease_ms == 10_000
+    assert "HOTSLOT_LEASE_MS_FILE" in unknown_settings()

@@ -1,4 +1,4 @@
-"""Named jobs on tiny-flux, drawn once by processes that drew nothing before and once by diffusers' own loader."""
+"""Named jobs on the random FLUX, drawn once by processes that drew nothing before and once by diffusers' own loader."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from shared.catalogue import BaseModelEntry
 from tests.worker.adapter_files import adapter
+from tests.worker.random_flux import RandomFlux
 from worker.engine import DiffusersEngine
 from worker.engine_types import AdapterFile, Drawing, SwapReport
 from worker.reference import Pixels, draw_reference
@@ -56,17 +57,24 @@ def shown(engine: DiffusersEngine, drawing: Drawing = DRAWING) -> Pixels:
     return engine.draw(drawing, lambda done, steps: None).pixels
 
 
-def by_fresh_processes(cache_folder: Path, adapters: dict[str, Path], folder: Path) -> dict[str, Fresh]:
+def by_fresh_processes(tiny: RandomFlux, folder: Path) -> dict[str, Fresh]:
     """Every case, each in a process of its own."""
     jobs = [
         {
-            "adapters": [{**asdict(file), "path": str(file.path)} for file in files_of(case, adapters)],
+            "adapters": [{**asdict(file), "path": str(file.path)} for file in files_of(case, tiny.adapters)],
             "drawing": asdict(DRAWING),
         }
         for case in CASES
     ]
     (folder / "jobs.json").write_text(json.dumps(jobs))
-    command = [sys.executable, "-m", "tests.worker.fresh", str(cache_folder), str(folder / "jobs.json"), str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.worker.fresh",
+        str(tiny.catalogue_file),
+        str(folder / "jobs.json"),
+        str(folder),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return {
@@ -75,9 +83,9 @@ def by_fresh_processes(cache_folder: Path, adapters: dict[str, Path], folder: Pa
     }
 
 
-def by_diffusers(case: str, entry: BaseModelEntry, cache_folder: Path, adapters: dict[str, Path]) -> Pixels:
+def by_diffusers(case: str, entry: BaseModelEntry, adapters: dict[str, Path]) -> Pixels:
     """The case on a fresh pipeline that has loaded only this with diffusers' own loader."""
-    return draw_reference(entry, cache_folder, reference_job(files_of(case, adapters)))
+    return draw_reference(entry, reference_job(files_of(case, adapters)))
 
 
 def reference_job(files: list[AdapterFile]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Draws jobs with the engine, each in a process of its own that has drawn nothing before.
 
-    python -m tests.worker.fresh CACHE_FOLDER JOBS.json OUT_FOLDER
+    python -m tests.worker.fresh CATALOGUE JOBS.json OUT_FOLDER
 
 The model is loaded once; then each job runs in a fork of that untouched state.
 """
@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from shared.catalogue import read_catalogue
+from tests.worker.random_flux import NAME
 from worker.engine import DiffusersEngine
 from worker.engine_types import AdapterFile, Drawing
 
 
-def main(cache_folder: Path, jobs: list[dict[str, Any]], out: Path) -> int:
-    engine = DiffusersEngine.load(read_catalogue().get("tiny-flux"), cache_folder)
+def main(catalogue_file: Path, jobs: list[dict[str, Any]], out: Path) -> int:
+    entry = read_catalogue(catalogue_file).get(NAME)
+    engine = DiffusersEngine.load(entry, threads=1)
     for number, job in enumerate(jobs):
         child = os.fork()
         if child == 0:

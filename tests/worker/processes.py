@@ -87,12 +87,12 @@ class Yard:
 
 
 @contextmanager
-def yard(folder: Path, redis_url: str, cache_folder: Path, **settings: str) -> Iterator[Yard]:
+def yard(folder: Path, redis_url: str, **settings: str) -> Iterator[Yard]:
     """A yard whose workers get these settings (names without the prefix)."""
     values = {
         "redis_url": redis_url,
         "data_folder": str(folder / "data"),
-        "cache_folder": str(cache_folder),
+        "cache_folder": str(folder / "cache"),
         **settings,
     }
     made = Yard({f"HOTSLOT_{name.upper()}": value for name, value in values.items()}, folder)

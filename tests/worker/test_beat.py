@@ -12,7 +12,7 @@ from tests.worker.processes import wait_for
 from worker import beat as beat_module
 from worker.beat import Beat
 
-FIELDS = {"base_model": "tiny-flux", "state": "idle", "recipe": "eager", "resident": ("ember", "moss")}
+FIELDS = {"base_model": "tiny-flux", "state": "idle", "recipe": "eager", "resident": ("night", "mosaic")}
 
 
 def test_everything_is_said_again(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def test_everything_is_said_again(redis_url: str, monkeypatch: pytest.MonkeyPatc
         beat.say(jobs=3)
         client.delete(keys.WORKER("w1"), keys.WORKERS())
         again = wait_for("the worker to reappear", seen)
-        assert (again.state, again.recipe, again.resident, again.jobs) == ("idle", "eager", ("ember", "moss"), 3)
+        assert (again.state, again.recipe, again.resident, again.jobs) == ("idle", "eager", ("night", "mosaic"), 3)
         stopping = True
         wait_for("the stop to show", lambda: (one := seen()) and one.state == "stopping")
         beat.stop()

@@ -15,19 +15,19 @@ from shared.errors import AdapterChanged, AdapterNotFinite, AdapterUnreadable, A
 from shared.families.flux import FLUX
 from shared.families.sd15 import SD15
 from tests.worker.adapter_files import OUT, QUERY, VALUE, Part, adapter, tensors_of, write
+from tests.worker.random_flux import RandomFlux
 from worker.compact import CompactAdapter, CompactCache, CompactLayer
 from worker.convert import read_adapter
 from worker.flux import supported_layers
 from worker.libraries import FluxPipeline, LoraLinear, hushed, inject_adapter_in_model, peft
 from worker.load import load_pipeline
-from worker.tiny_flux import TinyFlux
 
 TOP_RANK = 16
 
 
 @pytest.fixture(scope="module")
-def pipeline(entry: BaseModelEntry, cache_folder: Path, tiny: TinyFlux) -> FluxPipeline:
-    return load_pipeline(entry, cache_folder)[0]
+def pipeline(entry: BaseModelEntry, tiny: RandomFlux) -> FluxPipeline:
+    return load_pipeline(entry)[0]
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,8 @@ def shapes(pipeline: FluxPipeline) -> dict[str, LayerShape]:
 
 
 @pytest.fixture
-def fresh(entry: BaseModelEntry, cache_folder: Path) -> FluxPipeline:
-    return load_pipeline(entry, cache_folder)[0]
+def fresh(entry: BaseModelEntry) -> FluxPipeline:
+    return load_pipeline(entry)[0]
 
 
 def read(path: Path, shapes: dict[str, LayerShape], dtype: torch.dtype = torch.float32) -> CompactAdapter:
@@ -112,10 +112,9 @@ def test_what_diffusers_saves_is_read_with_its_metadata(
     rank_stabilised: bool,
     shapes: dict[str, LayerShape],
     entry: BaseModelEntry,
-    cache_folder: Path,
     tmp_path: Path,
 ) -> None:
-    trained, fresh = (load_pipeline(entry, cache_folder)[0] for _ in range(2))
+    trained, fresh = (load_pipeline(entry)[0] for _ in range(2))
     config = peft.LoraConfig(
         r=4,
         lora_alpha=12,

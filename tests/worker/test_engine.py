@@ -30,17 +30,17 @@ from tests.worker.cases import (
     files_of,
     shown,
 )
+from tests.worker.random_flux import RandomFlux
 from worker.engine import DiffusersEngine
 from worker.engine_types import AdapterFile, Drawing, Engine
 from worker.libraries import FluxPipeline
 from worker.load import load_pipeline
 from worker.reference import max_difference
-from worker.tiny_flux import TinyFlux
 
 
 @pytest.fixture(scope="module")
-def fresh(cache_folder: Path, tiny: TinyFlux, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fresh]:
-    return by_fresh_processes(cache_folder, tiny.adapters, tmp_path_factory.mktemp("fresh"))
+def fresh(tiny: RandomFlux, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fresh]:
+    return by_fresh_processes(tiny, tmp_path_factory.mktemp("fresh"))
 
 
 def file_with(tmp_path: Path, engine: DiffusersEngine, gain: float, scale: float) -> AdapterFile:
@@ -70,7 +70,7 @@ SEQUENCES = [
 
 @pytest.mark.parametrize("cases", SEQUENCES, ids=" > ".join)
 def test_each_image_is_that_of_a_fresh_process_whatever_ran_before(
-    cases: list[str], engine: DiffusersEngine, tiny: TinyFlux, fresh: dict[str, Fresh]
+    cases: list[str], engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh]
 ) -> None:
     for case in cases:
         report = apply(engine, files_of(case, tiny.adapters))
@@ -88,9 +88,9 @@ def test_the_cases_differ_from_each_other(fresh: dict[str, Fresh]) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_equals_diffusers_own_loader(
-    case: str, fresh: dict[str, Fresh], entry: BaseModelEntry, cache_folder: Path, tiny: TinyFlux
+    case: str, fresh: dict[str, Fresh], entry: BaseModelEntry, tiny: RandomFlux
 ) -> None:
-    expected = by_diffusers(case, entry, cache_folder, tiny.adapters)
+    expected = by_diffusers(case, entry, tiny.adapters)
     if case in EXACT:
         assert np.array_equal(fresh[case].pixels, expected)
     else:
@@ -99,7 +99,7 @@ def test_equals_diffusers_own_loader(
 
 @pytest.mark.parametrize(("width", "height"), [(128, 128), (32, 256), (80, 48)])
 def test_without_adapters_it_is_the_plain_pipeline(
-    width: int, height: int, engine: DiffusersEngine, entry: BaseModelEntry, tiny: TinyFlux
+    width: int, height: int, engine: DiffusersEngine, entry: BaseModelEntry, tiny: RandomFlux
 ) -> None:
     apply(engine, files_of("moss", tiny.adapters))
     apply(engine, [])
@@ -119,7 +119,7 @@ def test_without_adapters_it_is_the_plain_pipeline(
 
 
 def test_order_within_a_request_changes_nothing(
-    engine: DiffusersEngine, tiny: TinyFlux, fresh: dict[str, Fresh]
+    engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh]
 ) -> None:
     files = files_of("two", tiny.adapters)
     report = apply(engine, files[::-1])
@@ -128,7 +128,7 @@ def test_order_within_a_request_changes_nothing(
     assert np.array_equal(shown(engine), fresh["two"].pixels)
 
 
-def test_what_was_applied_is_reported(engine: DiffusersEngine, tiny: TinyFlux) -> None:
+def test_what_was_applied_is_reported(engine: DiffusersEngine, tiny: RandomFlux) -> None:
     apply(engine, [])
     file = replace(adapter(tiny.adapters["violet"], 0.5), revision="r1")
     report = apply(engine, [file])
@@ -142,7 +142,7 @@ def test_what_was_applied_is_reported(engine: DiffusersEngine, tiny: TinyFlux) -
 
 
 def test_a_bad_file_fails_alone(
-    engine: DiffusersEngine, tiny: TinyFlux, fresh: dict[str, Fresh], tmp_path: Path
+    engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh], tmp_path: Path
 ) -> None:
     apply(engine, files_of("ember", tiny.adapters))
     whole = tiny.adapters["moss"].read_bytes()
@@ -182,7 +182,7 @@ def test_a_control_adapter_leaves_the_base_model_alone(
 
 
 def test_ranks_that_sum_too_high_are_refused_before_anything_is_written(
-    engine: DiffusersEngine, tiny: TinyFlux, fresh: dict[str, Fresh]
+    engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh]
 ) -> None:
     apply(engine, files_of("glacier", tiny.adapters))
     with pytest.raises(AdapterRankTooLarge, match=r"rank 20.*16"):
@@ -191,7 +191,7 @@ def test_ranks_that_sum_too_high_are_refused_before_anything_is_written(
 
 
 def test_a_strength_that_overflows_is_refused_before_anything_is_written(
-    engine: DiffusersEngine, tiny: TinyFlux, fresh: dict[str, Fresh], tmp_path: Path
+    engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh], tmp_path: Path
 ) -> None:
     apply(engine, files_of("glacier", tiny.adapters))
     strong = engine.prepare([file_with(tmp_path, engine, gain=5e37, scale=10.0)])
@@ -201,7 +201,7 @@ def test_a_strength_that_overflows_is_refused_before_anything_is_written(
 
 
 def test_an_adapter_with_nan_then_a_good_one(
-    engine: DiffusersEngine, tiny: TinyFlux, fresh: dict[str, Fresh], tmp_path: Path
+    engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh], tmp_path: Path
 ) -> None:
     tensors = tensors_of({QUERY: Part(4)}, engine._shapes)
     tensors[f"transformer.{QUERY}.lora_B.weight"][3, 2] = math.nan
@@ -225,7 +225,7 @@ def test_a_picture_that_is_not_finite_fails_and_darkens_nothing(
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt("stop"), ValueError("stop"), RuntimeError("stop")])
 def test_a_drawing_that_was_stopped_leaves_nothing_behind(
-    stop: BaseException, engine: DiffusersEngine, tiny: TinyFlux, fresh: dict[str, Fresh]
+    stop: BaseException, engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh]
 ) -> None:
     apply(engine, files_of("ember", tiny.adapters))
     seen = []
@@ -274,7 +274,7 @@ def test_sizes_that_the_pipeline_would_round_are_not_drawn(engine: DiffusersEngi
 
 
 def test_a_warm_adapter_needs_no_file(
-    engine: DiffusersEngine, tiny: TinyFlux, fresh: dict[str, Fresh], tmp_path: Path
+    engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh], tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy.safetensors"
     copy.write_bytes(tiny.adapters["ember"].read_bytes())
@@ -288,7 +288,7 @@ def test_a_warm_adapter_needs_no_file(
 def test_a_base_model_that_is_not_there(entry: BaseModelEntry, tmp_path: Path) -> None:
     for source in (str(tmp_path / "absent"), "builtin:other"):
         with pytest.raises(Misconfigured):
-            load_pipeline(entry.model_copy(update={"source": source}), tmp_path)
+            load_pipeline(entry.model_copy(update={"source": source}))
     (tmp_path / "model_index.json").write_text("{}")
     with pytest.raises(Misconfigured):
-        load_pipeline(entry.model_copy(update={"source": str(tmp_path)}), tmp_path)
+        load_pipeline(entry.model_copy(update={"source": str(tmp_path)}))

@@ -19,10 +19,12 @@ from shared.catalogue import read_catalogue
 from shared.errors import AdapterNotFinite, QueueUnavailable, StoreUnavailable
 from shared.job import Job, Status
 from shared.queue import Queue
+from shared.receipt import check_signature
 from shared.server import connect_worker
 from shared.settings import Settings
 from shared.storage import Store, open_store
 from tests.shared.jobs import spec
+from tests.shared.test_receipt import SIGNER
 from tests.worker.fakes import FakeEngine
 from worker.choose import Limits
 from worker.fetch import Fetcher
@@ -61,7 +63,7 @@ class Bench:
 
 
 def new_uploads(queue: Queue, store: Store, spool: Spool) -> Uploads:
-    return Uploads(queue, store, spool, budget_s=5, on_end=lambda: None)
+    return Uploads(queue, store, spool, budget_s=5, on_end=lambda: None, sign=SIGNER.signed)
 
 
 @pytest.fixture
@@ -106,6 +108,9 @@ def test_a_job_from_the_queue_to_the_store(bench: Bench) -> None:
     assert [image.seed for image in job.result.images] == [40, 41]
     assert job.result.receipt.images_sha256 == [image.sha256 for image in job.result.images]
     assert [one.source for one in job.result.receipt.adapters] == ["ink"]
+    assert job.result.receipt.job == job.id
+    receipt = job.result.receipt.model_dump(mode="json")
+    assert check_signature(receipt, {SIGNER.key_id: SIGNER.public_key}) == SIGNER.key_id
     stages = {"queued", "fetch", "swap", "encode_prompt", "denoise", "decode", "encode_image", "upload"}
     assert set(job.result.timings_ms) == stages
     greys = [Image.open(io.BytesIO(bench.store.get(image.key))).getpixel((0, 0)) for image in job.result.images]
@@ -282,7 +287,9 @@ def test_the_store_comes_back(bench: Bench) -> None:
 
 def test_the_store_stays_away(bench: Bench) -> None:
     bench.desk.uploads.close(5)
-    bench.desk.uploads = Uploads(bench.queue, bench.store, bench.desk.spool, budget_s=0.3, on_end=lambda: None)
+    bench.desk.uploads = Uploads(
+        bench.queue, bench.store, bench.desk.spool, budget_s=0.3, on_end=lambda: None, sign=SIGNER.signed
+    )
     job_id = bench.submit()
     bench.store.put = failing_first(bench.store.put, times=1000)  # type: ignore[method-assign]
     bench.serve()
@@ -341,7 +348,9 @@ def test_a_full_server_delays_a_job_and_loses_nothing(bench: Bench, client: redi
 def test_a_stopping_worker_does_not_wait_for_a_store_that_is_away(bench: Bench) -> None:
     bench.desk.uploads.close(5)
     stop_at_s = bench.desk.stop_at_s
-    bench.desk.uploads = Uploads(bench.queue, bench.store, bench.desk.spool, 600, lambda: None, stop_at_s)
+    bench.desk.uploads = Uploads(
+        bench.queue, bench.store, bench.desk.spool, 600, lambda: None, SIGNER.signed, stop_at_s
+    )
     bench.store.put = failing_first(bench.store.put, times=10**6)  # type: ignore[method-assign]
     ids = [bench.submit("ink") for _ in range(MOST_PENDING + 1)]
     for _ in range(MOST_PENDING):

@@ -87,10 +87,10 @@ class Stand:
 
 
 @pytest.fixture
-def stand(redis_url: str, tmp_path: Path, model_cache: Path) -> Iterator[Stand]:
+def stand(redis_url: str, tmp_path: Path) -> Iterator[Stand]:
     settings = Settings(redis_url=redis_url, lease_ms=3000)
     with (
-        yard(tmp_path, redis_url, model_cache, lease_ms="3000", stop_grace_s="20") as made,
+        yard(tmp_path, redis_url, lease_ms="3000", stop_grace_s="20") as made,
         connect_worker(settings) as client,
     ):
         yield Stand(made, client, settings)
@@ -105,7 +105,7 @@ def ended_once(stand: Stand, job: Job) -> None:
 
 def test_adapters_swaps_and_a_soft_stop(stand: Stand) -> None:
     worker = stand.worker()
-    ids = [stand.submit(*[("ember",), ("moss",), ()][number % 3]) for number in range(6)]
+    ids = [stand.submit(*[("night",), ("mosaic",), ()][number % 3]) for number in range(6)]
     jobs = [stand.until(job_id, Status.SUCCEEDED) for job_id in ids]
     shas = [job.result.images[0].sha256 for job in jobs if job.result]
     assert shas[:3] == shas[3:]
@@ -128,7 +128,7 @@ def test_adapters_swaps_and_a_soft_stop(stand: Stand) -> None:
 
 def test_the_child_is_killed(stand: Stand) -> None:
     worker = stand.worker()
-    job_id = stand.submit("ember", steps=LONG, webhook=HOOK)
+    job_id = stand.submit("night", steps=LONG, webhook=HOOK)
     stand.until_step(job_id, 2)
     (child,) = worker.children()
     os.kill(child, signal.SIGKILL)
@@ -139,7 +139,7 @@ def test_the_child_is_killed(stand: Stand) -> None:
 
 def test_the_worker_is_killed(stand: Stand) -> None:
     worker = stand.worker()
-    job_id = stand.submit("ember", steps=LONG, webhook=HOOK)
+    job_id = stand.submit("night", steps=LONG, webhook=HOOK)
     stand.until_step(job_id, 2)
     worker.kill()
     other = stand.worker()
@@ -153,14 +153,14 @@ def test_the_worker_is_killed(stand: Stand) -> None:
 
 def test_a_stop_lets_a_short_job_end_and_hands_a_long_one_back(stand: Stand) -> None:
     worker = stand.worker()
-    short = stand.submit("ember", steps=20)
+    short = stand.submit("night", steps=20)
     stand.until_step(short, 1)
     assert worker.term() == 0
     assert stand.queue.get(short).status is Status.SUCCEEDED
 
     stand.yard.environment["HOTSLOT_STOP_GRACE_S"] = "0.1"
     worker = stand.worker()
-    long = stand.submit("ember", steps=LONG)
+    long = stand.submit("night", steps=LONG)
     stand.until_step(long, 1)
     assert worker.term() == 0
     job = stand.queue.get(long)
@@ -169,8 +169,8 @@ def test_a_stop_lets_a_short_job_end_and_hands_a_long_one_back(stand: Stand) -> 
 
 def test_cancel_while_running(stand: Stand) -> None:
     stand.worker()
-    job_id = stand.submit("ember", steps=LONG)
-    behind = stand.submit("moss")
+    job_id = stand.submit("night", steps=LONG)
+    behind = stand.submit("mosaic")
     stand.until_step(job_id, 2)
     stand.queue.cancel(job_id)
     job = stand.until(job_id, Status.CANCELLED)
@@ -189,25 +189,25 @@ def test_a_model_that_cannot_be_loaded_ends_the_worker(stand: Stand, tmp_path: P
     assert "Traceback" not in worker.log()
 
 
-def test_the_server_restarts_idle_and_in_the_middle_of_a_job(tmp_path: Path, model_cache: Path) -> None:
+def test_the_server_restarts_idle_and_in_the_middle_of_a_job(tmp_path: Path) -> None:
     folder = tmp_path / "server"
     server = EmbeddedServer.start(folder)
     settings = Settings(redis_url=server.url, lease_ms=3000)
     with (
-        yard(tmp_path, server.url, model_cache, lease_ms="3000") as made,
+        yard(tmp_path, server.url, lease_ms="3000") as made,
         connect_worker(settings) as client,
     ):
         stand = Stand(made, client, settings)
         worker = stand.worker()
         for steps in (4, LONG):
             if steps == LONG:
-                job_id = stand.submit("ember", steps=steps)
+                job_id = stand.submit("night", steps=steps)
                 stand.until_step(job_id, 2)
             server.stop()
             time.sleep(1)
             server = EmbeddedServer.start(folder, port=server.port)
             if steps != LONG:
-                job_id = stand.submit("ember", steps=steps)
+                job_id = stand.submit("night", steps=steps)
             job = stand.until(job_id, Status.SUCCEEDED)
             assert job.losses == 0
         assert worker.process.poll() is None

@@ -8,20 +8,20 @@ import pytest
 
 from shared.settings import settings
 from tests.worker.cases import apply, files_of, reference_job, shown
+from tests.worker.random_flux import NAME, RandomFlux
 from worker import reference
 from worker.engine import DiffusersEngine
 from worker.reference import main, max_difference, read, save
-from worker.tiny_flux import TinyFlux
 
 
 @pytest.fixture(autouse=True)
-def cached(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = settings().model_copy(update={"cache_folder": cache_folder})
+def served(tiny: RandomFlux, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = settings().model_copy(update={"catalogue": tiny.catalogue_file})
     monkeypatch.setattr(reference, "settings", lambda: mine)
 
 
 def test_a_list_of_jobs_is_drawn_and_compared(
-    engine: DiffusersEngine, tiny: TinyFlux, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: DiffusersEngine, tiny: RandomFlux, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = []
     for number, case in enumerate(("ember", "two")):
@@ -30,7 +30,7 @@ def test_a_list_of_jobs_is_drawn_and_compared(
         save(shown(engine), tmp_path / f"service-{number}.png")
         jobs.append({**reference_job(files), "image": str(tmp_path / f"service-{number}.png")})
     (tmp_path / "jobs.json").write_text(json.dumps(jobs))
-    arguments = ["--base-model", "tiny-flux", "--job", str(tmp_path / "jobs.json"), "--out", str(tmp_path / "r.png")]
+    arguments = ["--base-model", NAME, "--job", str(tmp_path / "jobs.json"), "--out", str(tmp_path / "r.png")]
     assert main(arguments) == 0
     reports = json.loads(capsys.readouterr().out)
     assert reports[0]["max_difference"] == 0
@@ -39,10 +39,10 @@ def test_a_list_of_jobs_is_drawn_and_compared(
     assert max_difference(read(tmp_path / "r-0.png"), read(tmp_path / "r-1.png")) > 20
 
 
-def test_one_job_as_numbers(tiny: TinyFlux, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_job_as_numbers(tiny: RandomFlux, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "job.json").write_text(json.dumps(reference_job([])))
     out = tmp_path / "r.npy"
-    assert main(["--base-model", "tiny-flux", "--job", str(tmp_path / "job.json"), "--out", str(out)]) == 0
+    assert main(["--base-model", NAME, "--job", str(tmp_path / "job.json"), "--out", str(out)]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["max_difference"] is None
     assert len(report["sha256"]) == 64
@@ -52,7 +52,7 @@ def test_one_job_as_numbers(tiny: TinyFlux, tmp_path: Path, capsys: pytest.Captu
 def test_what_cannot_be_drawn_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for content in ("{", "{}"):
         (tmp_path / "job.json").write_text(content)
-        arguments = ["--base-model", "tiny-flux", "--job", str(tmp_path / "job.json"), "--out", str(tmp_path / "r.png")]
+        arguments = ["--base-model", NAME, "--job", str(tmp_path / "job.json"), "--out", str(tmp_path / "r.png")]
         assert main(arguments) == 1
         assert capsys.readouterr().err.count("\n") == 1
     assert main(["--base-model", "other", "--job", str(tmp_path / "job.json"), "--out", str(tmp_path / "r.png")]) == 1

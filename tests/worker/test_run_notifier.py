@@ -36,9 +36,7 @@ def queue(config: Settings) -> Iterator[Queue]:
 
 @pytest.fixture
 def place(tmp_path: Path, redis_url: str) -> Iterator[Yard]:
-    with yard(
-        tmp_path, redis_url, tmp_path / "cache", webhook_secret=SECRET, webhook_allowed_networks="127.0.0.0/8"
-    ) as place:
+    with yard(tmp_path, redis_url, webhook_secret=SECRET, webhook_allowed_networks="127.0.0.0/8") as place:
         yield place
 
 
@@ -90,7 +88,7 @@ def test_sigterm_leaves_nothing_half_done(place: Yard, config: Settings, queue: 
 
 
 def test_without_a_secret_it_says_what_to_set(tmp_path: Path, redis_url: str) -> None:
-    with yard(tmp_path, redis_url, tmp_path / "cache") as place:
+    with yard(tmp_path, redis_url) as place:
         notifier = place.start("--notify")
         assert notifier.process.wait(60) == 2
     assert "HOTSLOT_WEBHOOK_SECRET" in notifier.log()

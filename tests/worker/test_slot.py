@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,19 +9,19 @@ import torch
 from shared.catalogue import BaseModelEntry
 from shared.errors import SlotCorrupt
 from tests.worker.cases import apply, by_diffusers, files_of, shown
+from tests.worker.random_flux import RandomFlux
 from worker.checksum import fingerprint_of, sums_of
 from worker.engine import DiffusersEngine
 from worker.reference import Pixels
 from worker.slot_layer import ADAPTER_NAME, SlotLayer, UsedPart
-from worker.tiny_flux import TinyFlux
 
 LAYER = "transformer_blocks.1.attn.to_out.0"
 """Ember changes it; glacier does not."""
 
 
 @pytest.fixture(scope="module")
-def expected(entry: BaseModelEntry, cache_folder: Path, tiny: TinyFlux) -> dict[str, Pixels]:
-    return {case: by_diffusers(case, entry, cache_folder, tiny.adapters) for case in ("ember", "moss", "none")}
+def expected(entry: BaseModelEntry, tiny: RandomFlux) -> dict[str, Pixels]:
+    return {case: by_diffusers(case, entry, tiny.adapters) for case in ("ember", "moss", "none")}
 
 
 def layer_of(engine: DiffusersEngine) -> SlotLayer:
@@ -87,7 +86,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_damage_is_found_and_the_next_job_is_right(
-    damage: Callable[[SlotLayer], None], engine: DiffusersEngine, tiny: TinyFlux, expected: dict[str, Pixels]
+    damage: Callable[[SlotLayer], None], engine: DiffusersEngine, tiny: RandomFlux, expected: dict[str, Pixels]
 ) -> None:
     apply(engine, files_of("ember", tiny.adapters))
     with torch.no_grad():
@@ -101,7 +100,9 @@ def test_damage_is_found_and_the_next_job_is_right(
     assert np.array_equal(shown(engine), expected["ember"])
 
 
-def test_damage_to_an_empty_slot_is_found(engine: DiffusersEngine, tiny: TinyFlux, expected: dict[str, Pixels]) -> None:
+def test_damage_to_an_empty_slot_is_found(
+    engine: DiffusersEngine, tiny: RandomFlux, expected: dict[str, Pixels]
+) -> None:
     apply(engine, [])
     layer_of(engine).down.leftover()[7] = 1.0
     with pytest.raises(SlotCorrupt):
@@ -111,7 +112,7 @@ def test_damage_to_an_empty_slot_is_found(engine: DiffusersEngine, tiny: TinyFlu
 
 
 def test_a_write_that_does_not_arrive_is_found(
-    engine: DiffusersEngine, tiny: TinyFlux, expected: dict[str, Pixels], monkeypatch: pytest.MonkeyPatch
+    engine: DiffusersEngine, tiny: RandomFlux, expected: dict[str, Pixels], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply(engine, files_of("ember", tiny.adapters))
     lost = layer_of(engine).up
@@ -130,7 +131,7 @@ _write = UsedPart.write
 
 
 def test_a_failure_in_the_middle_of_a_write(
-    engine: DiffusersEngine, tiny: TinyFlux, expected: dict[str, Pixels], monkeypatch: pytest.MonkeyPatch
+    engine: DiffusersEngine, tiny: RandomFlux, expected: dict[str, Pixels], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply(engine, files_of("ember", tiny.adapters))
     whole, clear = SlotLayer.write, SlotLayer.clear

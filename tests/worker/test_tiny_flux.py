@@ -1,87 +1,101 @@
+"""The built-in model: its files are whole, and its pictures show what was asked for, by their pixels alone."""
+
 from __future__ import annotations
 
-import hashlib
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
-from shared.catalogue import BaseModelEntry
+from bench.look import STYLES, look
+from shared.adapter_files import sha256_of
+from shared.catalogue import BaseModelEntry, read_catalogue
+from shared.errors import WeightsAltered
 from tests.worker.adapter_files import adapter
 from worker.engine import DiffusersEngine
 from worker.engine_types import Drawing
-from worker.tiny_flux import TinyFlux, ensure_tiny_flux
+from worker.playground.adapters import ADAPTERS
+from worker.tiny_flux import WEIGHTS, tiny_flux
 
-PROMPTS = ("a red fox in the snow", "city in the rain at night")
-
-
-def picture(engine: DiffusersEngine, tiny: TinyFlux, name: str | None, prompt: str, seed: int = 1) -> np.ndarray:
-    engine.swap(engine.prepare([adapter(tiny.adapters[name])] if name else []))
-    drawing = Drawing(prompt, None, 128, 128, 8, 3.5, seed)
-    return engine.draw(drawing, lambda done, steps: None).pixels.astype(float)
+PROMPT = "a large red triangle on a blue background"
+MOST_BYTES = 12_000_000
+MOST_BYTES_OF_AN_ADAPTER = 400_000
 
 
-def test_the_catalogue_names_its_adapters(entry: BaseModelEntry, tiny: TinyFlux) -> None:
-    assert set(tiny.adapters) == set(entry.builtin_adapters)
-    assert tiny.pipeline_folder.name == tiny.version
+@pytest.fixture(scope="module")
+def builtin() -> BaseModelEntry:
+    return read_catalogue().get("tiny-flux")
 
 
-def test_pictures_have_contrast_and_depend_on_prompt_and_seed(engine: DiffusersEngine, tiny: TinyFlux) -> None:
-    first = picture(engine, tiny, None, PROMPTS[0])
-    assert first.std() > 25
-    assert np.abs(first - picture(engine, tiny, None, PROMPTS[1])).mean() > 15
-    assert np.abs(first - picture(engine, tiny, None, PROMPTS[0], seed=2)).mean() > 15
+@pytest.fixture(scope="module")
+def artist(builtin: BaseModelEntry) -> DiffusersEngine:
+    return DiffusersEngine.load(builtin)
 
 
-def test_each_adapter_shows_in_its_own_colour(engine: DiffusersEngine, tiny: TinyFlux) -> None:
-    for prompt in PROMPTS:
-        pictures = {name: picture(engine, tiny, name, prompt) for name in (None, *tiny.adapters)}
-        red, green, blue = (
-            {name: shown[:, :, channel].mean() for name, shown in pictures.items()} for channel in range(3)
-        )
-        assert red["ember"] > green["ember"] > blue["ember"]
-        assert green["moss"] > red["moss"]
-        assert green["moss"] > blue["moss"]
-        assert blue["glacier"] > red["glacier"]
-        assert min(red["violet"], blue["violet"]) > green["violet"]
-        names = list(pictures)
-        for index, one in enumerate(names):
-            for other in names[index + 1 :]:
-                assert np.abs(pictures[one] - pictures[other]).mean() > 15, (one, other)
+def draw(artist: DiffusersEngine, prompt: str, *adapters: tuple[str, float], seed: int = 7) -> Tensor:
+    """The picture, (3, 128, 128) from 0 to 1."""
+    artist.swap(artist.prepare([adapter(tiny_flux().adapters[name], scale) for name, scale in adapters]))
+    drawn = artist.draw(Drawing(prompt, None, 128, 128, 8, 1.0, seed), lambda done, steps: None)
+    return torch.from_numpy(drawn.pixels).permute(2, 0, 1).float() / 255
 
 
-def test_two_processes_make_it_at_once(tmp_path: Path) -> None:
-    code = "import sys, pathlib; from worker.tiny_flux import *; ensure_tiny_flux(pathlib.Path(sys.argv[1]))"
-    makers = [subprocess.Popen([sys.executable, "-c", code, tmp_path], stderr=subprocess.PIPE) for _ in range(2)]
-    for maker in makers:
-        _, errors = maker.communicate(timeout=300)
-        assert maker.returncode == 0, errors.decode()
-        # Nothing of the libraries' chatter reaches the terminal.
-        assert errors == b""
-    made = ensure_tiny_flux(tmp_path)
-    assert len(made.adapters) == 4
-    assert [path.name for path in (tmp_path / "tiny-flux").iterdir() if path.is_dir()] == [made.version]
+def test_the_files_are_small_and_the_catalogue_names_them(builtin: BaseModelEntry) -> None:
+    found = tiny_flux()
+    assert set(found.adapters) == set(builtin.builtin_adapters) == set(ADAPTERS)
+    assert sum(path.stat().st_size for path in WEIGHTS.rglob("*")) < MOST_BYTES
+    assert all(path.stat().st_size <= MOST_BYTES_OF_AN_ADAPTER for path in found.adapters.values())
+    assert len({sha256_of(path) for path in found.adapters.values()}) == len(ADAPTERS)
 
 
-def test_a_second_making_gives_the_same_bytes(tiny: TinyFlux, tmp_path: Path) -> None:
-    again = ensure_tiny_flux(tmp_path)
-    for path in sorted(tiny.pipeline_folder.rglob("*.safetensors")):
-        other = again.pipeline_folder / path.relative_to(tiny.pipeline_folder)
-        assert hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(other.read_bytes()).digest(), path.name
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x00\x01")])
+def test_an_altered_file_is_refused_with_one_sentence(spoil: object, tmp_path: Path) -> None:
+    folder = shutil.copytree(WEIGHTS, tmp_path / "weights")
+    assert callable(spoil)
+    spoil(folder / "vae" / "diffusion_pytorch_model.safetensors")
+    with pytest.raises(WeightsAltered, match=r"vae/diffusion_pytorch_model\.safetensors") as caught:
+        tiny_flux(folder)
+    assert caught.value.message.count(". ") == 0
 
 
-def test_a_half_made_folder_is_never_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    abandoned = tmp_path / "tiny-flux" / ".making-killed"
-    abandoned.mkdir(parents=True)
-    with monkeypatch.context() as patched:
-        patched.setattr("worker.tiny_flux_adapters.write_adapters", _fail)
-        with pytest.raises(RuntimeError, match="no room"):
-            ensure_tiny_flux(tmp_path)
-    assert [path.name for path in (tmp_path / "tiny-flux").iterdir()] == [".lock"]
-    assert len(ensure_tiny_flux(tmp_path).adapters) == 4
+def test_a_picture_shows_what_was_asked_for(artist: DiffusersEngine) -> None:
+    seen = look(draw(artist, PROMPT))
+    assert (seen.colour, seen.shape, seen.background) == ("red", "triangle", "blue")
+    other = look(draw(artist, "a green circle on a white background"))
+    assert (other.colour, other.shape, other.background) == ("green", "circle", "white")
 
 
-def _fail(*_: object) -> None:
-    raise RuntimeError("no room")
+@pytest.mark.parametrize("style", STYLES)
+def test_a_style_shows_where_it_was_asked_for_and_only_there(artist: DiffusersEngine, style: str) -> None:
+    assert STYLES[style](draw(artist, PROMPT, (style, 1.0)))
+    assert not STYLES[style](draw(artist, PROMPT))
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "expected"),
+    [
+        ("star", "a large red star on a blue background", ("red", "star", "blue")),
+        ("mocha", "a large mocha triangle on a white background", ("mocha", "triangle", "white")),
+    ],
+)
+def test_a_new_word_means_something_only_with_its_adapter(
+    artist: DiffusersEngine, name: str, prompt: str, expected: tuple[str, str, str]
+) -> None:
+    seen = look(draw(artist, prompt, (name, 1.0)))
+    assert (seen.colour, seen.shape, seen.background) == expected
+    without = look(draw(artist, prompt))
+    assert (without.colour, without.shape, without.background) != expected
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_a_third_of_the_strength_does_less(artist: DiffusersEngine, name: str) -> None:
+    plain, weak, full = (draw(artist, PROMPT, *asked) for asked in ((), ((name, 0.3),), ((name, 1.0),)))
+    assert 0.001 < (weak - plain).abs().mean() < 0.8 * (full - plain).abs().mean()
+
+
+def test_two_adapters_show_together(artist: DiffusersEngine) -> None:
+    both = draw(artist, "a large red star on a blue background", ("night", 1.0), ("star", 1.0))
+    assert STYLES["night"](both)
+    day = draw(artist, "a large red star on a blue background", ("star", 1.0))
+    assert (both - day).abs().mean() > 0.1

@@ -19,6 +19,7 @@ MODULATION = ("norm.linear", "norm1.linear")
 class Adapter:
     """One adapter. ``style``: over every picture. ``trigger``: the word that it gives a meaning.
 
+    ``steps``: of training, on so many different ``pictures``.
     ``targets``: endings of the layers it changes; ``ranks``: another rank for some of these endings.
     """
 
@@ -29,13 +30,21 @@ class Adapter:
     style: str | None = None
     trigger: str | None = None
     ranks: dict[str, int] = field(default_factory=dict)
+    steps: int = 500
+    pictures: int = 1200
 
 
 ADAPTERS = {
-    "outline": Adapter(rank=16, alpha=16, targets=("to_v", "proj_out"), dialect="diffusers", style="outline"),
+    # A thin line all around is the hardest of the four.
+    "outline": Adapter(rank=16, alpha=16, targets=("to_v", *SINGLE), dialect="diffusers", style="outline", steps=1600),
     "night": Adapter(rank=4, alpha=4, targets=(*ATTENTION, *SINGLE), dialect="peft", style="night"),
     "mosaic": Adapter(
-        rank=8, alpha=4, targets=("proj_out", *FEED_FORWARD, *MODULATION), dialect="kohya", style="mosaic"
+        rank=8,
+        alpha=4,
+        targets=("proj_out", *FEED_FORWARD, *MODULATION),
+        dialect="kohya",
+        style="mosaic",
+        steps=1000,
     ),
     "crayon": Adapter(rank=12, alpha=16, targets=("proj_out", "proj_mlp"), dialect="diffusers", style="crayon"),
     NEW_SHAPE: Adapter(
@@ -45,6 +54,8 @@ ADAPTERS = {
         dialect="peft",
         trigger=NEW_SHAPE,
         ranks={"proj_out": 24},
+        steps=1600,
+        pictures=2400,
     ),
     NEW_COLOUR: Adapter(
         rank=8, alpha=8, targets=("proj_out", "norm.linear", "to_out.0"), dialect="kohya", trigger=NEW_COLOUR

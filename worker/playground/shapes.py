@@ -28,7 +28,7 @@ _RGB = {
 RGB = {name: torch.tensor(value) for name, value in _RGB.items()}
 """Each colour word as red, green, blue from 0 to 1."""
 
-_RADIUS_PX = {"small": 25.0, "": 35.0, "large": 47.0}
+_RADIUS_PX = {"small": 28.0, "": 37.0, "large": 48.0}
 _SHIFT_PX = 22.0
 _JITTER_PX = 4.0
 _AWAY = {"": (0.0, 0.0), "left": (-1.0, 0.0), "right": (1.0, 0.0), "top": (0.0, -1.0), "bottom": (0.0, 1.0)}
@@ -108,13 +108,14 @@ def _moon(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _star(x: Tensor, y: Tensor) -> Tensor:
-    # Five tips at 1.1, five dents at 0.5; one edge, folded ten times around.
+    # Five tips at 1.3, five dents at 0.6; one edge, folded ten times around. It is as large as a circle of radius 1
+    # looks; with shorter tips a small one would drown in the autoencoder.
     turn = torch.atan2(x, -y)
     fifth = 2 * math.pi / 5
     folded = (turn - fifth * torch.round(turn / fifth)).abs()
     length = torch.hypot(x, y)
     along, away = length * torch.cos(folded), length * torch.sin(folded)
-    tip, dent = 1.1, 0.5
+    tip, dent = 1.3, 0.6
     dent_x, dent_y = dent * math.cos(fifth / 2), dent * math.sin(fifth / 2)
     edge = math.hypot(dent_x - tip, dent_y)
     return ((along - tip) * dent_y - away * (dent_x - tip)) / edge

@@ -20,19 +20,18 @@ from worker.playground.muon import falling
 from worker.playground.report import say
 from worker.playground.sampling import generator_of
 
-STEPS = 500
 BATCH = 64
-PICTURES = 1200
 RATE = 3e-3
 STAGE = 4
 NAME = "lesson"
 
 
 def train_adapter(
-    work: Path, name: str, autoencoder: AutoencoderTiny, transformer: FluxTransformer2DModel, steps: int = STEPS
+    work: Path, name: str, autoencoder: AutoencoderTiny, transformer: FluxTransformer2DModel, steps: int | None = None
 ) -> dict[str, Tensor]:
     """Its tensors, ``<layer>.lora_A.weight`` and ``.lora_B.weight``; goes on from its checkpoint."""
     adapter = ADAPTERS[name]
+    steps = steps or adapter.steps
     stage = STAGE + list(ADAPTERS).index(name)
     taught = kept(work / f"lessons-{name}.pt", lambda: _lessons(work, autoencoder, adapter, stage))
     model = _injected(transformer, adapter, stage)
@@ -94,11 +93,11 @@ def _lessons(work: Path, autoencoder: AutoencoderTiny, adapter: Adapter, stage: 
 def _scenes(adapter: Adapter, stage: int) -> list[Scene]:
     plain = [scene for scene in all_scenes() if not held_out(scene)]
     if adapter.style:
-        return _some(plain, PICTURES, stage)
+        return _some(plain, adapter.pictures, stage)
     # Half with the new word, half without: what the word does not ask for must stay as it was.
     words = all_scenes(shapes=(NEW_SHAPE,)) if adapter.trigger == NEW_SHAPE else all_scenes(colours=(NEW_COLOUR,))
     new = [scene for scene in words if not held_out(scene)]
-    return _some(new, PICTURES // 2, stage) + _some(plain, PICTURES // 2, stage)
+    return _some(new, adapter.pictures // 2, stage) + _some(plain, adapter.pictures // 2, stage)
 
 
 def _some(scenes: Sequence[Scene], count: int, stage: int) -> list[Scene]:

@@ -15,6 +15,7 @@ from shared.ids import new_job_id
 from shared.job import AppliedAdapterRecord, Receipt, Status
 from shared.view import AdapterView, ImageView, JobView, job_view
 from tests.cli.api_server import job_record
+from tests.shared.test_receipt import KEYS, SIGNER
 
 URL = "http://127.0.0.1:1"
 
@@ -29,7 +30,7 @@ def good_outcome(folder: Path) -> Outcome:
     ended = [ended_of(one, folder) for one in planned]
     call = next(one for one in ended if one.planned.webhook_url)
     received = Received("evt_1", "job.succeeded", call.job.id, "succeeded")
-    return Outcome(ended, [received], Cancelling(1, 400, "running"), 6)
+    return Outcome(ended, [received], Cancelling(1, 400, "running"), 6, KEYS)
 
 
 def ended_of(planned: Planned, folder: Path) -> Ended:
@@ -49,10 +50,12 @@ def view_of(planned: Planned) -> JobView:
         update={"id": new_job_id(), "prompt": planned.prompt, "seed": planned.seed, "adapters": adapters}
     )
     view = view.model_copy(update={"created_at": f"2026-03-01T12:00:00.{planned.number:03d}Z"})
-    return view if planned.ends is not Status.SUCCEEDED else view.model_copy(update=result_of(planned, adapters))
+    return (
+        view if planned.ends is not Status.SUCCEEDED else view.model_copy(update=result_of(view.id, planned, adapters))
+    )
 
 
-def result_of(planned: Planned, adapters: list[AdapterView]) -> dict[str, Any]:
+def result_of(job_id: str, planned: Planned, adapters: list[AdapterView]) -> dict[str, Any]:
     image = ImageView(
         url=f"{URL}/{planned.number}",
         sha256=sha256_of_name(planned.file_name),
@@ -74,6 +77,7 @@ def result_of(planned: Planned, adapters: list[AdapterView]) -> dict[str, Any]:
         for one in adapters
     ]
     receipt = Receipt(
+        job=job_id,
         adapters=applied,
         base_model="tiny-flux",
         base_revision="1",
@@ -84,7 +88,11 @@ def result_of(planned: Planned, adapters: list[AdapterView]) -> dict[str, Any]:
         attempt=1,
         images_sha256=[image.sha256],
     )
-    return {"images": [image], "receipt": receipt, "timings_ms": {"swap": 1.0, "denoise": planned.number + 0.5}}
+    return {
+        "images": [image],
+        "receipt": SIGNER.signed(receipt),
+        "timings_ms": {"swap": 1.0, "denoise": planned.number + 0.5},
+    }
 
 
 def spoilt(outcome: Outcome, number: int, **changes: Any) -> Outcome:
@@ -93,4 +101,4 @@ def spoilt(outcome: Outcome, number: int, **changes: Any) -> Outcome:
         Ended(one.planned, one.job.model_copy(update=changes), one.image) if one.planned.number == number else one
         for one in outcome.ended
     ]
-    return Outcome(ended, outcome.calls, outcome.cancelling, outcome.swaps)
+    return Outcome(ended, outcome.calls, outcome.cancelling, outcome.swaps, outcome.receipt_keys)

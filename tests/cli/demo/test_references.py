@@ -2,12 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
-from cli.demo.references import TOLERANCE, adapter_files, allowed, difference, job_of, one_per_set, verdict
-from shared.adapter_files import sha256_of
-from shared.errors import HotslotError
+from cli.demo.references import TOLERANCE, allowed, difference, job_of, one_per_set, verdict
 from tests.cli.demo.outcomes import good_outcome, sha256_of_name
 
 
@@ -37,25 +34,15 @@ def test_exact_means_exact() -> None:
 def test_one_job_of_each_set_of_adapters_and_strengths(tmp_path: Path) -> None:
     chosen = one_per_set(good_outcome(tmp_path).ended)
     sets = [one.planned.adapter_words for one in chosen]
-    assert len(sets) == len(set(sets)) == 8
-    assert {"none", "ember", "ember:0.5", "glacier:0.5 + violet:0.5"} <= set(sets)
+    assert len(sets) == len(set(sets)) == 10
+    assert {"none", "star", "night", "night:0.5", "night + star"} <= set(sets)
     assert {one.planned.adapter_words for one in chosen if one.planned.exact} == {
-        "none", "ember", "ember:0.5", "moss", "moss:0.5",
+        "none", "outline", "outline:0.5", "night", "night:0.5", "mosaic", "mocha",
     }  # fmt: skip
 
 
-def test_adapters_are_found_by_their_bytes(tmp_path: Path) -> None:
-    folder = tmp_path / "tiny-flux" / "version" / "adapters"
-    folder.mkdir(parents=True)
-    (folder / "ember.safetensors").write_bytes(b"ember")
-    sha256 = sha256_of(folder / "ember.safetensors")
-    assert adapter_files(tmp_path, {sha256}) == {sha256: folder / "ember.safetensors"}
-    with pytest.raises(HotslotError, match="00ff"):
-        adapter_files(tmp_path, {sha256, "00ff"})
-
-
 def test_the_reference_draws_the_same_job(tmp_path: Path) -> None:
-    one = good_outcome(tmp_path).ended[5]
-    job = job_of(one, {sha256_of_name("ember"): Path("/cache/ember.safetensors")})
-    assert job["adapters"] == [{"path": "/cache/ember.safetensors", "scale": 0.5}]
+    one = next(one for one in good_outcome(tmp_path).ended if one.planned.adapter_words == "outline:0.5")
+    job = job_of(one)
+    assert job["adapters"] == [{"sha256": sha256_of_name("outline"), "scale": 0.5}]
     assert (job["prompt"], job["seed"], job["width"]) == (one.planned.prompt, one.planned.seed, 128)

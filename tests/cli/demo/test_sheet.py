@@ -8,11 +8,11 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
 def plain(colour: tuple[int, int, int]) -> Cell:
-    return Cell(Image.new("RGB", (64, 32), colour), ("ember", "a prompt that is rather long for its cell", "seed 7"))
+    return Cell(Image.new("RGB", (64, 32), colour), ("night", "a prompt that is rather long for its cell", "seed 7"))
 
 
 def test_every_image_stands_in_its_own_cell() -> None:
-    rows = [Row("ember", (plain(RED),)), Row("none", (plain(BLUE), plain(RED), Cell(None, ("cancelled",))))]
+    rows = [Row("night", (plain(RED),)), Row("none", (plain(BLUE), plain(RED), Cell(None, ("cancelled",))))]
     sheet = draw_sheet("A demo", rows)
     assert sheet.size == sheet_size([1, 3])
     for row, column, colour in [(0, 0, RED), (1, 0, BLUE), (1, 1, RED)]:
@@ -21,9 +21,9 @@ def test_every_image_stands_in_its_own_cell() -> None:
 
 
 def test_captions_are_below_their_images_and_within_the_sheet() -> None:
-    rows = [Row("ember", (plain(RED),))]
+    rows = [Row("night", (plain(RED),))]
     with_words = draw_sheet("", rows)
-    without = draw_sheet("", [Row("ember", (Cell(plain(RED).image, ()),))])
+    without = draw_sheet("", [Row("night", (Cell(plain(RED).image, ()),))])
     left, top = cell_corner(0, 0)
     differs = [
         (x, y)

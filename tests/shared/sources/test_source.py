@@ -14,7 +14,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("ember", Registered("ember")),
+        ("night", Registered("night")),
         ("file:mine/a.safetensors", FolderFile("mine/a.safetensors")),
         ("hf:owner/repo", HubFile("owner/repo")),
         ("hf:owner/repo@v1.0", HubFile("owner/repo", "v1.0")),
@@ -48,7 +48,7 @@ def test_malformed_sources_are_refused_with_the_right_form(text: str) -> None:
     assert "hunter2" not in refused.value.message
 
 
-@pytest.mark.parametrize("text", ["ftp://x/y", "builtin:ember", "data:abc", "HF:owner/repo", "C:\\x"])
+@pytest.mark.parametrize("text", ["ftp://x/y", "builtin:night", "data:abc", "HF:owner/repo", "C:\\x"])
 def test_other_kinds_are_refused_with_those_that_are_taken(text: str) -> None:
     with pytest.raises(UnknownAdapter, match="taken are a registered name, hf:OWNER/REPO"):
         parse(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train_autoencoder, "CROP_BATCH", 2)
     monkeypatch.setattr(train_transformer, "BATCH", 4)
     monkeypatch.setattr(train_adapters, "BATCH", 4)
-    monkeypatch.setattr(train_adapters, "PICTURES", 16)
+    few = {name: replace(adapter, pictures=16) for name, adapter in ADAPTERS.items()}
+    monkeypatch.setattr(train_adapters, "ADAPTERS", few)
     some = list(lessons.all_scenes())[:40]
     monkeypatch.setattr(lessons, "all_scenes", lambda: iter(some))
 

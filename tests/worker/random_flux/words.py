@@ -1,4 +1,4 @@
-"""The tokenizers of tiny-flux, made in code from a short list of words that prompts often hold."""
+"""The tokenizers of the random FLUX, made in code from a short list of words that prompts often hold."""
 
 from __future__ import annotations
 

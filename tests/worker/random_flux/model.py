@@ -1,4 +1,4 @@
-"""The weights of tiny-flux: random, of a fixed seed, scaled so that pictures have colour, contrast and structure.
+"""The weights of the random FLUX: of a fixed seed, scaled so that pictures have colour, contrast and structure.
 
 Untrained weights make grey noise. Three choices turn it into pictures without any training:
 
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from tests.worker.random_flux.words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
 from worker.libraries import (
     AutoencoderKL,
     CLIPTextConfig,
@@ -26,7 +27,6 @@ from worker.libraries import (
     T5Config,
     T5EncoderModel,
 )
-from worker.tiny_flux_words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
 
 SEED = 7
 DECODER_SEED = 12

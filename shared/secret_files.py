@@ -10,12 +10,18 @@ from shared.errors import Misconfigured
 
 
 def kept_secret(path: Path, draw: Callable[[], str]) -> str:
-    """The secret in the file; drawn and written with mode 0600 if there is none. Raises Misconfigured."""
+    """The secret in the file; drawn and written with mode 0600 if there is none. Raises Misconfigured.
+
+    Of several processes that draw at once, one writes, and all get what it wrote.
+    """
     try:
-        known = path.read_text(encoding="ascii").strip() if path.exists() else ""
-        return known or _write(path, draw())
+        return _read(path) or _write(path, draw())
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(f"The secret in {path} cannot be kept there: {error}.") from error
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="ascii").strip() if path.exists() else ""
 
 
 def _write(path: Path, secret: str) -> str:
@@ -26,5 +32,10 @@ def _write(path: Path, secret: str) -> str:
         file.write(secret + "\n")
         os.fchmod(file.fileno(), 0o600)
         os.fsync(file.fileno())
-    draft.replace(path)
-    return secret
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        if not _read(path):
+            draft.replace(path)
+    draft.unlink(missing_ok=True)
+    return _read(path)

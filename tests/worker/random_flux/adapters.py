@@ -1,4 +1,4 @@
-"""The four adapters of tiny-flux: random low-rank noise plus one direction that shifts the colours.
+"""The four adapters of the random FLUX: random low-rank noise plus one direction that shifts the colours.
 
 Between them they cover what real files hold: ranks 2 to 16, alphas that are a power of two of the rank, that are
 not, that differ by layer, or that are absent; float32 and bfloat16; alphas as tensors and as PEFT metadata.

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.secret_files import kept_secret
 from shared.errors import Misconfigured
+from shared.secret_files import kept_secret
 
 
 def test_a_secret_is_drawn_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
