@@ -21,7 +21,7 @@ from shared.errors import JobNotFound, KeyReused, WorkerLost
 from shared.groups import WaitingGroup, group_of, waiting_group
 from shared.job import RECORD_VERSION, Job, JobError, JobSpec, Result, Status, read_job
 from shared.presence import ALIVE_MS
-from shared.rank import HEAD_START_MS
+from shared.rank import GUESSED_STEP_US, HEAD_START_MS
 from shared.scripts import Scripts
 from shared.server import fields_of, members_of, reached
 from shared.settings import Settings
@@ -59,10 +59,12 @@ class Queue:
         tenant: str = DEFAULT_TENANT,
         idempotency_key: str = "",
         body_sha256: str = "",
+        weight: float = 1.0,
     ) -> str:
         """Store the job and queue it; returns its id, or the id of the job that the Idempotency-Key already made.
 
-        ``KeyReused`` when that key came with another body.
+        ``weight``: the tenant's share of the workers, beside those of others. ``KeyReused`` when that key came with
+        another body.
         """
         webhook = spec.webhook
         outcome, found = self._scripts.run(
@@ -78,6 +80,8 @@ class Queue:
             idempotency_ms=IDEMPOTENCY_MS,
             body_sha256=body_sha256,
             head_start_ms=HEAD_START_MS[spec.priority],
+            guessed_step_us=GUESSED_STEP_US,
+            weight=weight,
             deadline_ms=math.ceil((spec.deadline_seconds or 0) * 1000),
             retention_ms=self._settings.retention_s * 1000,
             warnings=json.dumps(list(warnings)),
@@ -252,7 +256,7 @@ class Queue:
         return read_job(fields) if fields else None
 
     def stats(self, base_model: str) -> dict[str, int]:
-        """Counters of the base model: claims, swaps, overtaken_max."""
+        """Counters of the base model: claims, swaps, overtaken_max; and the clocks of its turns."""
         return {name: int(value) for name, value in fields_of(self._redis, keys.STATS(base_model)).items()}
 
     def count_swap(self, base_model: str) -> None:

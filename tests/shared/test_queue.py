@@ -312,6 +312,47 @@ def test_priority_is_a_head_start(queue: Queue) -> None:
     assert [job.id for job in order if isinstance(job, Job)] == [high, normal, low]
 
 
+def test_a_tenants_backlog_gives_way_to_another_tenant(queue: Queue) -> None:
+    many = [queue.submit(f"many{number:03}", spec("ink"), tenant="many") for number in range(30)]
+    for job_id in many[:5]:
+        take(queue, job_id)
+    first, second = (queue.submit(f"one{number}", spec("oil"), tenant="one") for number in range(2))
+    positions = [queue.position(queue.get(job_id)) for job_id in (first, second, many[6])]
+    # Right behind the oldest; the second one behind what that is due in the meantime.
+    assert positions == [1, 3, 2]
+
+
+def test_weights_divide_the_work(queue: Queue) -> None:
+    queue.submit("oldest", spec("ink"), tenant="other")
+    for number in range(4):
+        queue.submit(f"heavy{number}", spec("ink"), tenant="heavy", weight=2)
+        queue.submit(f"light{number}", spec("ink"), tenant="light")
+    line = sorted(f"{who}{number}" for who in ("heavy", "light") for number in range(4))
+    line.sort(key=lambda job_id: queue.position(queue.get(job_id)) or 0)
+    assert [job_id for job_id in line[:5] if job_id.startswith("heavy")] == ["heavy0", "heavy1", "heavy2"]
+
+
+def test_turns_spread_as_jobs_were_measured_to_take(queue: Queue, client: redis.Redis) -> None:
+    job_id = put(queue, "ink", steps=4)
+    take(queue, job_id)
+    client.hset(keys.JOB(job_id), "claimed_ms", queue.server_time_ms() - 8000)
+    queue.succeed(job_id, 1, result(job_id, 1), [])
+    assert 2_000_000 <= queue.stats(BASE)["step_us"] < 2_500_000
+    early, late = put(queue, "ink", steps=2), put(queue, "ink")
+    turns_ms = [int(client.hget(keys.JOB(job_id), "turn_ms") or 0) for job_id in (early, late)]
+    assert 4000 <= turns_ms[1] - turns_ms[0] < 5000
+
+
+def test_a_job_handed_back_to_an_empty_queue_stays_before_later_ones(queue: Queue) -> None:
+    made = [put(queue, "ink") for _ in range(10)]
+    for job_id in made:
+        take(queue, job_id)
+    later = put(queue, "ink")
+    queue.give_back(made[-1], 1)
+    assert queue.position(queue.get(made[-1])) == 0
+    assert queue.position(queue.get(later)) == 1
+
+
 def test_idempotency_key(queue: Queue) -> None:
     first = queue.submit("jobA", spec(), idempotency_key="k", body_sha256="1")
     assert queue.submit("jobB", spec(), idempotency_key="k", body_sha256="1") == first == "jobA"
