@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field
 
 from shared.adapters.inspection import Inspection
 from shared.catalogue import BaseModelEntry, Sampling, Sizes
+from shared.groups import WaitingGroup
 from shared.job import Job
 from shared.presence import State, WorkerInfo
-from shared.queue import WaitingGroup
 from shared.registry import RegisteredAdapter
 from shared.sources.source import shown
 from shared.view import JobView, Moment, moment

@@ -140,7 +140,7 @@ class Child:
             engine=engine,
             spool=self._spool,
             uploads=uploads,
-            limits=Limits(settings.streak_max, settings.slack_ms, settings.overtake_max),
+            limits=Limits(settings.streak_max, settings.overtake_max, settings.payback, settings.slack_jobs),
             lease_ms=settings.lease_ms,
             builtin_adapters=builtin,
             adapter_folder=settings.adapter_folder,
