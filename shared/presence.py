@@ -40,6 +40,7 @@ class WorkerInfo(BaseModel):
     jobs: int = 0
     load_ms: int = 0
     warmup_ms: int = 0
+    recompiles: int = 0
 
 
 class Presence:

@@ -89,7 +89,8 @@ class DiffusersEngine:
     def recipe(self) -> str:
         """The recipe in force, with what decides about the last bits."""
         threads = f", {torch.get_num_threads()} threads" if self._entry.device == "cpu" else ""
-        return f"{self._entry.recipe}, {self._entry.dtype}, {self._entry.device}{threads}"
+        recipe = f"compiled by {self._entry.compile.backend}" if self._entry.compile else self._entry.recipe
+        return f"{recipe}, {self._entry.dtype}, {self._entry.device}{threads}"
 
     @property
     def base_revision(self) -> str:
