@@ -46,7 +46,8 @@ class PreparedAdapters:
     @property
     def weighted(self) -> list[Weighted]:
         """Each with its strength, sorted, so that the order within a request changes nothing."""
-        pairs = [(adapter, file.scale) for adapter, file in zip(self.adapters, self.files, strict=True)]
+        # Minus zero is made zero: both are one strength, but they give other bits.
+        pairs = [(adapter, file.scale + 0.0) for adapter, file in zip(self.adapters, self.files, strict=True)]
         return sorted(pairs, key=lambda weighted: (weighted[0].sha256, weighted[1]))
 
 
