@@ -84,7 +84,7 @@ def _queue(here: Services, base_model: str, workers: list[WorkerInfo], now_ms: i
 
 
 def _groups(here: Services, base_model: str, now_ms: int) -> list[GroupView]:
-    found = here.queue.waiting_groups(base_model, resident="")
+    found = here.queue.look(base_model)
     heads = ((group, here.queue.head(base_model, group.key)) for group in found)
     # A group may have been claimed empty since it was listed.
     return [group_view(group, head, now_ms) for group, head in heads if head]

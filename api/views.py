@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field
 
 from shared.adapters.inspection import Inspection
 from shared.catalogue import BaseModelEntry, Sampling, Sizes
+from shared.groups import WaitingGroup
 from shared.job import Job
 from shared.presence import State, WorkerInfo
-from shared.queue import WaitingGroup
 from shared.registry import RegisteredAdapter
 from shared.sources.source import shown
 from shared.view import JobView, Moment, moment
@@ -107,7 +107,8 @@ class WorkerView(BaseModel):
     pid: int
     jobs: int = Field(description="Jobs done since it started.")
     swaps: int = Field(description="Changes of adapters since it started.")
-    load_ms: int = Field(description="Time it took to load its base model.")
+    load_ms: int = Field(description="Time it took to load its base model and warm it up.")
+    warmup_ms: int = Field(description="Time of that for the warm-up: everything is compiled then that ever will be.")
     started_at: Moment
     seen_at: Moment
 

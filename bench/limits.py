@@ -95,7 +95,7 @@ def measure_server(settings: Settings, jobs: int) -> dict[str, float]:
             queue.submit(new_job_id(), spec_of(number))
 
     def claim() -> None:
-        while waiting := queue.waiting_groups(BASE_MODEL, resident=""):
+        while waiting := queue.look(BASE_MODEL):
             claimed = queue.claim(BASE_MODEL, waiting[0].key, "w1")
             if isinstance(claimed, Job):
                 running.append(claimed)

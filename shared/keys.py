@@ -44,7 +44,9 @@ WAITING = Key("waiting", "hotslot:queue:{base}:waiting", "zset", "queue", "while
 HEADS = Key("heads", "hotslot:queue:{base}:heads", "zset", "queue", "while jobs of the base model wait")
 GROUP = Key("group", "hotslot:queue:{base}:group:{group}", "zset", "queue", "while jobs of the group wait")
 CLAIMS = Key("claims", "hotslot:queue:{base}:claims", "zset", "queue", "while jobs of the base model wait")
-STATS = Key("stats", "hotslot:stats:{base}", "hash", "queue", "kept: three counters per base model")
+RESIDENTS = Key("residents", "hotslot:queue:{base}:residents", "hash", "queue", "1 h after the last claim")
+SHARES = Key("shares", "hotslot:queue:{base}:shares", "hash", "queue", "while jobs of the base model wait")
+STATS = Key("stats", "hotslot:stats:{base}", "hash", "queue", "kept: three counters and two clocks per base model")
 
 CLAIM = Key("claim", "hotslot:claim:{token}", "string", "queue", "10 minutes")
 

@@ -39,6 +39,7 @@ class WorkerInfo(BaseModel):
     swaps: int = 0
     jobs: int = 0
     load_ms: int = 0
+    warmup_ms: int = 0
 
 
 class Presence:

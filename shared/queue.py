@@ -12,22 +12,21 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
 
 import redis
 
 from shared import keys
 from shared.errors import JobNotFound, KeyReused, WorkerLost
+from shared.groups import WaitingGroup, group_of, waiting_group
 from shared.job import RECORD_VERSION, Job, JobError, JobSpec, Result, Status, read_job
+from shared.presence import ALIVE_MS
+from shared.rank import GUESSED_STEP_US, HEAD_START_MS
 from shared.scripts import Scripts
 from shared.server import fields_of, members_of, reached
 from shared.settings import Settings
 
 log = logging.getLogger(__name__)
-
-HEAD_START_MS = {"low": -30_000, "normal": 0, "high": 30_000}
-"""How much earlier than its arrival a job of this priority ranks."""
 
 IDEMPOTENCY_MS = 24 * 3600 * 1000
 HEADS_CONSIDERED = 64
@@ -39,16 +38,6 @@ Row = tuple[int, str]
 
 Held = Literal["ok", "lost", "cancelled", "expired"]
 """Answer of a fenced write: go on; another owns the job; or how it was asked to stop."""
-
-
-@dataclass(frozen=True)
-class WaitingGroup:
-    """A group of waiting jobs that need the same adapters; ``overtaken`` counts for its head."""
-
-    key: str
-    head_rank_ms: int
-    overtaken: int
-    waiting: int
 
 
 class Queue:
@@ -70,10 +59,12 @@ class Queue:
         tenant: str = DEFAULT_TENANT,
         idempotency_key: str = "",
         body_sha256: str = "",
+        weight: float = 1.0,
     ) -> str:
         """Store the job and queue it; returns its id, or the id of the job that the Idempotency-Key already made.
 
-        ``KeyReused`` when that key came with another body.
+        ``weight``: the tenant's share of the workers, beside those of others. ``KeyReused`` when that key came with
+        another body.
         """
         webhook = spec.webhook
         outcome, found = self._scripts.run(
@@ -89,6 +80,8 @@ class Queue:
             idempotency_ms=IDEMPOTENCY_MS,
             body_sha256=body_sha256,
             head_start_ms=HEAD_START_MS[spec.priority],
+            guessed_step_us=GUESSED_STEP_US,
+            weight=weight,
             deadline_ms=math.ceil((spec.deadline_seconds or 0) * 1000),
             retention_ms=self._settings.retention_s * 1000,
             warnings=json.dumps(list(warnings)),
@@ -151,11 +144,18 @@ class Queue:
 
     # --- by workers -------------------------------------------------------------------------------
 
-    def waiting_groups(self, base_model: str, resident: str) -> list[WaitingGroup]:
-        """The oldest groups that wait, and the resident one if it waits too."""
-        flat = self._scripts.run("snapshot", base_model=base_model, resident=resident, heads=HEADS_CONSIDERED)
-        rows = zip(flat[0::4], flat[1::4], flat[2::4], flat[3::4], strict=True)
-        return [WaitingGroup(key, int(float(rank)), int(late), int(count)) for key, rank, late, count in rows]
+    def look(self, base_model: str, resident: str = "", worker: str = "") -> list[WaitingGroup]:
+        """The oldest groups that wait, and the resident one if it waits too, as this worker sees them."""
+        flat = self._scripts.run(
+            "snapshot",
+            base_model=base_model,
+            resident=resident,
+            worker=worker,
+            heads=HEADS_CONSIDERED,
+            alive_ms=ALIVE_MS,
+        )
+        width = len(WaitingGroup._fields)
+        return [waiting_group(*flat[start : start + width]) for start in range(0, len(flat), width)]
 
     def claim(
         self, base_model: str, group: str, worker: str, *, holder: str = "", token: str = ""
@@ -257,7 +257,7 @@ class Queue:
         return read_job(fields) if fields else None
 
     def stats(self, base_model: str) -> dict[str, int]:
-        """Counters of the base model: claims, swaps, overtaken_max."""
+        """Counters of the base model: claims, swaps, overtaken_max; and the clocks of its turns."""
         return {name: int(value) for name, value in fields_of(self._redis, keys.STATS(base_model)).items()}
 
     def count_swap(self, base_model: str) -> None:
@@ -315,8 +315,3 @@ def _held(script: str, answer: str) -> Held:
     if answer not in ("ok", "lost", "cancelled", "expired"):
         raise AssertionError(f"script {script} answered {answer!r}")
     return answer  # type: ignore[return-value]
-
-
-def group_of(spec: JobSpec) -> str:
-    """Group key: the adapters' identities without strengths, in an order that does not depend on the request's."""
-    return "+".join(sorted(adapter.identity[:16] for adapter in spec.adapters)) or "none"

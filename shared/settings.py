@@ -108,9 +108,14 @@ class Settings(BaseSettings):
     """After SIGTERM a job that cannot end within this time is handed back."""
     upload_budget_s: float = 600.0
 
-    streak_max: int = Field(default=16, ge=1)
-    slack_ms: int = Field(default=60_000, ge=0)
     overtake_max: int = Field(default=64, ge=1)
+    """No job is overtaken by more jobs of later rank than this; docs/scheduling.md tells about this and the next."""
+    streak_max: int = Field(default=16, ge=1)
+    """Jobs in a row with the same adapters, while others wait."""
+    payback: float = Field(default=200.0, ge=0)
+    """A saved swap may make the oldest job wait as long as this many swaps take; 0 keeps the order of arrival."""
+    slack_jobs: int = Field(default=2, ge=0)
+    """Jobs of one tenant that may follow each other while an older one of another tenant waits."""
 
     @property
     def images_folder(self) -> Path:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -18,15 +18,17 @@ from typing import TypeVar
 from shared import adapter_files
 from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterChanged, GenerationFailed, HotslotError, QueueUnavailable, UnknownAdapter, WorkerError
+from shared.groups import NO_ADAPTERS, adapters_of, short
 from shared.job import Job, JobError, PinnedAdapter, Receipt
 from shared.queue import Queue
 from shared.sources.identity import Identity
 from shared.sources.source import is_remote
 from worker.adapter_cache import Held
-from worker.choose import Limits, choose
+from worker.choose import Here, Limits, choose
 from worker.engine_types import AdapterFile, Drawing, DrawnImage, Engine, Prepared, SwapReport
 from worker.fetch import Fetcher
 from worker.lease import Interrupted, Lease, Why
+from worker.pace import Measured
 from worker.persist import persist
 from worker.spool import Spool, Spooled, SpooledImage
 from worker.upload import Uploads
@@ -38,7 +40,6 @@ CLAIM_TRIES = 5
 PREPARE_BUDGET_S = 120.0
 STEP_BUDGET_S = 120.0
 SETTLE_BUDGET_S = 60.0
-NO_ADAPTERS = "none"
 T = TypeVar("T")
 
 
@@ -60,10 +61,13 @@ class Desk:
     adapter_folder: Path | None
     fetcher: Fetcher
     stop_at_s: Callable[[], float]
+    adapters_in_memory: Callable[[], Collection[str]] = tuple
+    """SHA-256 of each adapter that needs neither fetching nor reading."""
     resident: str = NO_ADAPTERS
     resident_sources: tuple[str, ...] = ()
     """The adapters in the slot as they were asked for, for people."""
     streak: int = 0
+    measured: Measured = field(default_factory=Measured)
     swaps: int = 0
     jobs: int = 0
     faults: int = 0
@@ -81,6 +85,7 @@ def serve_one(desk: Desk, on_claim: Callable[[Job], None]) -> Job | None:
     with Lease(desk.queue, job.id, job.attempt, desk.lease_ms, desk.stop_at_s) as lease:
         try:
             lease.stage(PREPARE_BUDGET_S)
+            stays, is_warm = job.group == desk.resident, adapters_of(job.group) <= warm(desk)
             started_s = time.monotonic()
             with ExitStack() as holds:
                 prepared = prepare(desk, job, lease, holds)
@@ -88,6 +93,9 @@ def serve_one(desk: Desk, on_claim: Callable[[Job], None]) -> Job | None:
             report = swap(desk, job, prepared)
             swapped_s = time.monotonic()
             drawn = draw(desk, job, lease)
+            if not stays:
+                desk.measured.swapped("warm" if is_warm else "cold", (swapped_s - started_s) * 1000)
+            desk.measured.served((time.monotonic() - swapped_s) * 1000)
             timings_ms = {
                 "queued": float((job.claimed_ms or job.created_ms) - job.created_ms),
                 "fetch": (fetched_s - started_s) * 1000,
@@ -114,8 +122,9 @@ def take(desk: Desk) -> Job | None:
     """Choose and claim. Tries again when another worker was faster."""
     limits, token = desk.limits, secrets.token_hex(16)
     for _ in range(CLAIM_TRIES):
-        groups = desk.queue.waiting_groups(desk.entry.name, desk.resident)
-        choice = choose(groups, desk.resident, desk.streak, limits)
+        groups = desk.queue.look(desk.entry.name, desk.resident, desk.name)
+        here = Here(desk.resident, desk.streak, warm(desk))
+        choice = choose(groups, here, desk.measured.pace, limits)
         if choice is None:
             return None
         claim = partial(desk.queue.claim, desk.entry.name, choice.group, desk.name, holder=desk.holder, token=token)
@@ -127,6 +136,11 @@ def take(desk: Desk) -> Job | None:
         if claimed == "bound":
             limits = replace(limits, overtake_max=0)
     return None
+
+
+def warm(desk: Desk) -> frozenset[str]:
+    """The adapters in memory, as group keys name them."""
+    return frozenset(map(short, desk.adapters_in_memory()))
 
 
 def prepare(desk: Desk, job: Job, lease: Lease, holds: ExitStack) -> Prepared:

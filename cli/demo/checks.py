@@ -13,17 +13,22 @@ from shared.view import JobView
 
 
 def faults(outcome: Outcome) -> list[str]:
-    """Everything that is not as it should be, the images' content aside."""
+    """Everything that is not as it should be, the order of the jobs and the images' content aside."""
     found = [fault for one in outcome.ended for fault in job_faults(one, outcome.receipt_keys)]
     found += [f"job {one.planned.number}: {fault}" for one in outcome.ended if (fault := call_fault(one, outcome))]
     cancelled = [one for one in outcome.ended if one.planned.cancel]
     found += [fault for one in cancelled for fault in cancel_faults(one.job, outcome.cancelling)]
-    if outcome.swaps >= outcome.swaps_in_arrival_order:
-        found.append(
-            f"the worker changed adapters {outcome.swaps} times; "
-            f"in arrival order it would have been {outcome.swaps_in_arrival_order}"
-        )
     return found
+
+
+def order_faults(outcome: Outcome) -> list[str]:
+    """Whether the order of the jobs saved swaps. Only where swaps are said to be worth it: otherwise none are saved."""
+    if outcome.swaps < outcome.swaps_in_arrival_order:
+        return []
+    return [
+        f"the worker changed adapters {outcome.swaps} times; "
+        f"in arrival order it would have been {outcome.swaps_in_arrival_order}"
+    ]
 
 
 def webhook_verified(outcome: Outcome) -> bool | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from cli.client import Client
+from cli.demo.checks import faults
 from cli.demo.jobs import run_jobs
 from cli.demo.outcome import Outcome
 from cli.demo.plan import BASE_MODEL
@@ -83,7 +84,8 @@ def visit(url: str, settings: Settings, webhook_host: str | None, out: Path, con
             console.print("stopped")
             return interrupts.exit_status
     missing = unchecked(webhook_host, secret, has_torch=_has_torch())
-    return conclude(outcome, comparison, folders, time.monotonic() - started_s, console, missing)
+    found = faults(outcome) + list(comparison.faults)
+    return conclude(outcome, comparison.words, found, folders, time.monotonic() - started_s, console, missing)
 
 
 def unchecked(webhook_host: str | None, webhook_secret: str, *, has_torch: bool) -> list[str]:

@@ -1,5 +1,6 @@
 -- Give the head of a group to a worker. -> {'claimed', field, value, ...} | {'empty'} | {'bound'}
--- 'bound': the oldest waiting job has been overtaken as often as allowed, so only its group may be served.
+-- 'bound': the oldest waiting job has been overtaken as often as allowed, so no job of later rank may be served. One of
+-- the same rank may: otherwise two such jobs, and a worker that breaks the tie another way, would stop each other.
 -- Safe to send twice: the same token gets the same job again, as long as it still holds it.
 local function answer(job)
   local claimed = redis.call('HGETALL', k_job(job))
@@ -16,13 +17,12 @@ end
 while true do
   local oldest = redis.call('ZRANGE', k_waiting(a.base_model), 0, 0, 'WITHSCORES')
   if not oldest[1] then return {'empty'} end
-  if overtaken(a.base_model, oldest[2]) >= a.overtake_max
-     and redis.call('HGET', k_job(oldest[1]), 'group') ~= a.group then
-    return {'bound'}
-  end
   local head = redis.call('ZRANGE', k_group(a.base_model, a.group), 0, 0, 'WITHSCORES')
   local job, rank_ms = head[1], head[2]
   if not job then return {'empty'} end
+  if tonumber(rank_ms) > tonumber(oldest[2]) and overtaken(a.base_model, oldest[2]) >= a.overtake_max then
+    return {'bound'}
+  end
   local deadline = redis.call('ZSCORE', k_deadlines(), job)
   if deadline and tonumber(deadline) <= now then
     dequeue(a.base_model, a.group, job)
@@ -32,6 +32,8 @@ while true do
     local worst = tonumber(redis.call('HGET', k_stats(a.base_model), 'overtaken_max') or '0')
     if late > worst then redis.call('HSET', k_stats(a.base_model), 'overtaken_max', late) end
     redis.call('HINCRBY', k_stats(a.base_model), 'claims', 1)
+    redis.call('HSET', k_residents(a.base_model), a.worker, a.group)
+    redis.call('PEXPIRE', k_residents(a.base_model), 3600000)
     move(job, 'running')
     local attempt = redis.call('HINCRBY', k_job(job), 'attempt', 1)
     redis.call('SET', k_claim(a.token), job .. ':' .. attempt, 'PX', 600000)

@@ -46,13 +46,14 @@ local function enqueue(base, group, job, rank_ms)
   refresh_head(base, group)
 end
 
--- Claims that rank no later than the oldest waiting job can no longer count as overtaking anyone.
+-- Claims that rank no later than the oldest waiting job can no longer count as overtaking anyone. When nothing waits,
+-- nobody is ahead of anybody either.
 local function prune_claims(base)
   local oldest = redis.call('ZRANGE', k_waiting(base), 0, 0, 'WITHSCORES')
   if oldest[1] then
     redis.call('ZREMRANGEBYSCORE', k_claims(base), '-inf', oldest[2])
   else
-    redis.call('DEL', k_claims(base))
+    redis.call('DEL', k_claims(base), k_shares(base))
   end
 end
 

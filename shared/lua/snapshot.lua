@@ -1,19 +1,45 @@
--- What waits for a base model, oldest heads first. -> {group, head_rank_ms, overtaken, waiting, ...}
+-- What waits for a base model, oldest heads first, and the resident group if it waits too.
+-- -> {group, head, head_rank_ms, overtaken, waiting, tenant, left_ms or '', elsewhere, ...} eight each
+local now = now_ms()
 local found = {}
-local function add(group, rank_ms)
-  found[#found + 1] = group
-  found[#found + 1] = rank_ms
-  found[#found + 1] = text(overtaken(a.base_model, rank_ms))
-  found[#found + 1] = text(redis.call('ZCARD', k_group(a.base_model, group)))
+
+-- How many other living workers have a group's adapters in their slots, by their last claims.
+local elsewhere = {}
+local alive = {}
+for _, worker in ipairs(redis.call('ZRANGEBYSCORE', k_workers(), text(now - a.alive_ms), '+inf')) do
+  alive[worker] = worker ~= a.worker
 end
+local residents = redis.call('HGETALL', k_residents(a.base_model))
+for i = 1, #residents, 2 do
+  local worker, group = residents[i], residents[i + 1]
+  if alive[worker] == nil then
+    -- Names of workers are not used again, so those of the dead would pile up.
+    redis.call('HDEL', k_residents(a.base_model), worker)
+  elseif alive[worker] then
+    elsewhere[group] = (elsewhere[group] or 0) + 1
+  end
+end
+
+local function add(group)
+  local head = redis.call('ZRANGE', k_group(a.base_model, group), 0, 0, 'WITHSCORES')
+  local job, rank_ms = head[1], head[2]
+  local deadline_ms = redis.call('ZSCORE', k_deadlines(), job)
+  for _, value in ipairs({
+    group, job, rank_ms,
+    text(overtaken(a.base_model, rank_ms)),
+    text(redis.call('ZCARD', k_group(a.base_model, group))),
+    redis.call('HGET', k_job(job), 'tenant') or '',
+    deadline_ms and text(deadline_ms - now) or '',
+    text(elsewhere[group] or 0),
+  }) do
+    found[#found + 1] = value
+  end
+end
+
 local seen = false
-local heads = redis.call('ZRANGE', k_heads(a.base_model), 0, a.heads - 1, 'WITHSCORES')
-for i = 1, #heads, 2 do
-  seen = seen or heads[i] == a.resident
-  add(heads[i], heads[i + 1])
+for _, group in ipairs(redis.call('ZRANGE', k_heads(a.base_model), 0, a.heads - 1)) do
+  seen = seen or group == a.resident
+  add(group)
 end
-if not seen then
-  local rank_ms = redis.call('ZSCORE', k_heads(a.base_model), a.resident)
-  if rank_ms then add(a.resident, rank_ms) end
-end
+if not seen and redis.call('ZSCORE', k_heads(a.base_model), a.resident) then add(a.resident) end
 return found

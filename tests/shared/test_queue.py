@@ -13,7 +13,8 @@ from shared import keys
 from shared.errors import JobNotFound, KeyReused
 from shared.job import Job, JobError, Status
 from shared.outbox import Outbox
-from shared.queue import Queue
+from shared.presence import Presence
+from shared.queue import HEADS_CONSIDERED, Queue
 from shared.request import WebhookRequest
 from shared.server import connect_worker
 from shared.settings import Settings
@@ -165,7 +166,7 @@ def test_cancel_a_queued_job(queue: Queue, client: redis.Redis) -> None:
     job_id = put(queue, "ink", webhook=HOOK)
     assert queue.cancel(job_id) is Status.QUEUED
     assert queue.get(job_id).status is Status.CANCELLED
-    assert queue.waiting_groups(BASE, "none") == []
+    assert queue.look(BASE) == []
     assert client.zcard(keys.OUTBOX()) == 1
     assert queue.cancel(job_id) is Status.CANCELLED
 
@@ -204,11 +205,11 @@ def test_deadlines(queue: Queue, client: redis.Redis) -> None:
 def test_snapshot_and_the_bound(queue: Queue) -> None:
     slow = put(queue, "slow")
     fast = [put(queue, "fast") for _ in range(5)]
-    groups = queue.waiting_groups(BASE, "none")
+    groups = queue.look(BASE)
     assert [(group.waiting, group.overtaken) for group in groups] == [(1, 0), (5, 0)]
     for job_id in fast[:3]:
         take(queue, job_id)
-    assert [group.overtaken for group in queue.waiting_groups(BASE, "none")] == [3, 0]
+    assert [group.overtaken for group in queue.look(BASE)] == [3, 0]
     assert queue.claim(BASE, queue.get(fast[3]).group, "w1") == "bound"
     take(queue, slow)
     take(queue, fast[3])
@@ -229,6 +230,49 @@ def test_the_bound_holds_behind_a_job_that_has_just_expired(queue: Queue, client
     take(queue, slow)
     take(queue, behind)
     assert queue.get(late).status is Status.EXPIRED
+
+
+def test_two_oldest_jobs_of_one_rank_do_not_stop_each_other(queue: Queue, client: redis.Redis) -> None:
+    # Workers break the tie by job, the index of heads by group: whoever comes must be served.
+    old = [put(queue, "slow"), put(queue, "other")]
+    rank_ms = client.zscore(keys.WAITING(BASE), old[0])
+    for job_id in old:
+        group = queue.get(job_id).group
+        for line, name in ((keys.WAITING(BASE), job_id), (keys.GROUP(BASE, group), job_id), (keys.HEADS(BASE), group)):
+            client.zadd(line, {name: rank_ms})
+    for _ in range(3):
+        take(queue, put(queue, "fast"))
+    late = put(queue, "fast")
+    assert queue.claim(BASE, queue.get(late).group, "w1") == "bound"
+    for job_id in reversed(old):
+        take(queue, job_id)
+    take(queue, late)
+
+
+def test_a_look_tells_what_the_choice_needs(queue: Queue, client: redis.Redis) -> None:
+    presence = Presence(client)
+    for worker in ("w1", "w2", "w3"):
+        presence.report(worker, base_model=BASE, state="idle")
+    for worker in ("w1", "w2", "w3", "dead"):
+        take(queue, put(queue, "ink"), worker)
+    take(queue, put(queue, "oil"), "w3")
+    first = put(queue, "ink", deadline_seconds=60)
+    queue.submit("theirs", spec("oil"), tenant="others")
+    ink, oil = queue.look(BASE, "none", "w1")
+    assert (ink.head, ink.tenant, ink.elsewhere, ink.left_ms is not None) == (first, "default", 1, True)
+    assert 55_000 < (ink.left_ms or 0) <= 60_000
+    assert (oil.head, oil.tenant, oil.elsewhere, oil.left_ms) == ("theirs", "others", 1, None)
+    assert [group.elsewhere for group in queue.look(BASE)] == [2, 1]
+    assert set(client.hgetall(keys.RESIDENTS(BASE))) == {"w1", "w2", "w3"}
+
+
+def test_the_resident_group_is_seen_behind_any_number_of_others(queue: Queue) -> None:
+    for number in range(HEADS_CONSIDERED + 5):
+        queue.submit(f"job{number:06}", spec(f"a{number}"))
+    keys_seen = [group.key for group in queue.look(BASE)]
+    assert len(keys_seen) == HEADS_CONSIDERED
+    last = queue.get(f"job{HEADS_CONSIDERED + 4:06}").group
+    assert [group.key for group in queue.look(BASE, last)] == [*keys_seen, last]
 
 
 def test_a_claim_sent_twice_is_one_claim(queue: Queue) -> None:
@@ -266,6 +310,47 @@ def test_priority_is_a_head_start(queue: Queue) -> None:
     group = queue.get(low).group
     order = [queue.claim(BASE, group, "w1") for _ in range(3)]
     assert [job.id for job in order if isinstance(job, Job)] == [high, normal, low]
+
+
+def test_a_tenants_backlog_gives_way_to_another_tenant(queue: Queue) -> None:
+    many = [queue.submit(f"many{number:03}", spec("ink"), tenant="many") for number in range(30)]
+    for job_id in many[:5]:
+        take(queue, job_id)
+    first, second = (queue.submit(f"one{number}", spec("oil"), tenant="one") for number in range(2))
+    positions = [queue.position(queue.get(job_id)) for job_id in (first, second, many[6])]
+    # Right behind the oldest; the second one behind what that is due in the meantime.
+    assert positions == [1, 3, 2]
+
+
+def test_weights_divide_the_work(queue: Queue) -> None:
+    queue.submit("oldest", spec("ink"), tenant="other")
+    for number in range(4):
+        queue.submit(f"heavy{number}", spec("ink"), tenant="heavy", weight=2)
+        queue.submit(f"light{number}", spec("ink"), tenant="light")
+    line = sorted(f"{who}{number}" for who in ("heavy", "light") for number in range(4))
+    line.sort(key=lambda job_id: queue.position(queue.get(job_id)) or 0)
+    assert [job_id for job_id in line[:5] if job_id.startswith("heavy")] == ["heavy0", "heavy1", "heavy2"]
+
+
+def test_turns_spread_as_jobs_were_measured_to_take(queue: Queue, client: redis.Redis) -> None:
+    job_id = put(queue, "ink", steps=4)
+    take(queue, job_id)
+    client.hset(keys.JOB(job_id), "claimed_ms", queue.server_time_ms() - 8000)
+    queue.succeed(job_id, 1, result(job_id, 1), [])
+    assert 2_000_000 <= queue.stats(BASE)["step_us"] < 2_500_000
+    early, late = put(queue, "ink", steps=2), put(queue, "ink")
+    turns_ms = [int(client.hget(keys.JOB(job_id), "turn_ms") or 0) for job_id in (early, late)]
+    assert 4000 <= turns_ms[1] - turns_ms[0] < 5000
+
+
+def test_a_job_handed_back_to_an_empty_queue_stays_before_later_ones(queue: Queue) -> None:
+    made = [put(queue, "ink") for _ in range(10)]
+    for job_id in made:
+        take(queue, job_id)
+    later = put(queue, "ink")
+    queue.give_back(made[-1], 1)
+    assert queue.position(queue.get(made[-1])) == 0
+    assert queue.position(queue.get(later)) == 1
 
 
 def test_idempotency_key(queue: Queue) -> None:

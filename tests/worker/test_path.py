@@ -87,7 +87,7 @@ def bench(redis_url: str, client: redis.Redis, tmp_path: Path) -> Iterator[Bench
         engine=engine,
         spool=spool,
         uploads=new_uploads(queue, store, spool),
-        limits=Limits(streak_max=16, slack_ms=60_000, overtake_max=64),
+        limits=Limits(streak_max=16, overtake_max=64, payback=1e9, slack_jobs=2),
         lease_ms=settings.lease_ms,
         builtin_adapters={name: tmp_path / name for name in NAMES},
         adapter_folder=None,
@@ -131,6 +131,31 @@ def test_order_saves_swaps(bench: Bench) -> None:
     # "none" is what the slot holds at the start, so its jobs go first.
     assert bench.engine.drawn == [()] * 4 + [("ink",)] * 4 + [("oil",)] * 4
     assert bench.desk.swaps == bench.queue.stats(BASE)["swaps"] == 2
+
+
+def test_almost_free_swaps_leave_the_order_of_arrival(bench: Bench) -> None:
+    bench.desk.limits = Limits(streak_max=16, overtake_max=64, payback=0.0001, slack_jobs=2)
+    for number in range(6):
+        bench.submit(*[("ink",), ()][number % 2])
+    while bench.serve():
+        pass
+    assert bench.engine.drawn == [("ink",), ()] * 3
+
+
+def test_a_worker_measures_swaps_and_drawing(bench: Bench) -> None:
+    in_memory: list[str] = []
+    bench.desk.adapters_in_memory = lambda: in_memory
+    bench.engine.on_prepare = lambda adapters: time.sleep(0.02)
+    bench.engine.on_draw_step = lambda done: time.sleep(0.005)
+    for name in ("ink", "ink", "oil"):
+        bench.submit(name)
+        bench.serve()
+        in_memory = [adapter.sha256 or "" for adapter in spec("ink", "oil").adapters]
+    pace = bench.desk.measured.pace
+    assert pace.service_ms >= 20
+    assert pace.cold_swap_ms >= 20
+    assert pace.warm_swap_ms >= 20
+    assert bench.desk.swaps == 2
 
 
 @pytest.mark.parametrize(
@@ -376,7 +401,7 @@ def test_the_bound_is_kept_by_workers_that_choose_at_once(bench: Bench, client: 
     bench.submit("oil")
     for _ in range(4):
         bench.submit("ink")
-    bench.desk.resident = bench.queue.waiting_groups(BASE, "none")[1].key
+    bench.desk.resident = bench.queue.look(BASE)[1].key
     for _ in range(5):
         bench.serve()
     assert bench.engine.drawn == [("ink",), ("ink",), ("oil",), ("ink",), ("ink",)]
