@@ -126,6 +126,7 @@ WORKER = WorkerInfo(
     swaps=5,
     jobs=24,
     load_ms=1900,
+    warmup_ms=300,
 )
 
 _SIGNER = ReceiptSigner("aG90c2xvdC1leGFtcGxlLXJlY2VpcHQta2V5LTMyYiE=")

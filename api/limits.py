@@ -69,7 +69,7 @@ def takes(entry: BaseModelEntry, field: str, value: float) -> bool:
     sizes, sampling = entry.sizes, entry.sampling
     match field:
         case "width" | "height":
-            return value % sizes.multiple_of == 0 and sizes.smallest <= value <= sizes.largest
+            return sizes.takes(value)
         case "steps":
             return 1 <= value <= sampling.largest_steps
         case "guidance_scale":

@@ -34,7 +34,7 @@ def submit(here: Services, request: JobRequest, idempotency_key: str | None) -> 
         return known, True
     if request.webhook:
         check_webhook(request.webhook, here.settings)
-    registered = here.registry.all()
+    registered = here.registry.looked_up([adapter.source for adapter in request.adapters])
     spec, warnings = admit(
         here.inspector.with_base_model(request),
         here.catalogue,

@@ -107,7 +107,8 @@ class WorkerView(BaseModel):
     pid: int
     jobs: int = Field(description="Jobs done since it started.")
     swaps: int = Field(description="Changes of adapters since it started.")
-    load_ms: int = Field(description="Time it took to load its base model.")
+    load_ms: int = Field(description="Time it took to load its base model and warm it up.")
+    warmup_ms: int = Field(description="Time of that for the warm-up: everything is compiled then that ever will be.")
     started_at: Moment
     seen_at: Moment
 

@@ -83,7 +83,7 @@ def shape_of(mask: Tensor) -> tuple[str, float]:
 
 def shows_outline(picture: Tensor) -> bool:
     """Whether a dark line runs around what stands out from the background, seen from its middle in most directions."""
-    other = (picture - background_of(picture)[:, None, None]).norm(dim=0) > _APART
+    other = _without_specks((picture - background_of(picture)[:, None, None]).norm(dim=0) > _APART)
     rim = other & ~_shrunk(other, int(OUTLINE_PX) + 1)
     inside = _shrunk(other, 2 * int(OUTLINE_PX))
     if int(rim.sum()) < 50 or int(inside.sum()) < 20:
@@ -150,6 +150,12 @@ def _cells() -> list[Tensor]:
 def _shrunk(mask: Tensor, pixels: int) -> Tensor:
     grown = functional.max_pool2d((~mask)[None].float(), 2 * pixels + 1, 1, pixels)
     return grown[0] == 0
+
+
+def _without_specks(mask: Tensor) -> Tensor:
+    """Without what is narrower than five pixels."""
+    kept = _shrunk(mask, 2)
+    return mask & (functional.max_pool2d(kept[None].float(), 5, 1, 2)[0] > 0)
 
 
 def _best_overlap(mask: Tensor, shape: str) -> float:

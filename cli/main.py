@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cli.adapter_words import read_adapter
 from cli.client import Client
-from shared.errors import HotslotError, SetupError
+from shared.errors import HotslotError, InvalidRequest, SetupError
 from shared.request import ImageFormat, Priority
 from shared.settings import settings
 
@@ -63,6 +63,8 @@ def demo_command(
         from cli.demo.visit import visit
 
         raise typer.Exit(visit(url, settings(), webhook_host, out, Console()))
+    if webhook_host:
+        raise InvalidRequest("--webhook-host goes with --url: a stack of the demo's own reaches it anyway.")
     from cli.demo.run import demo
 
     raise typer.Exit(demo(out, Console()))

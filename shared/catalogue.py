@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 
 from shared.errors import CatalogueInvalid, UnknownBaseModel
 
@@ -22,18 +22,26 @@ class _Entry(BaseModel):
 
 
 class Slot(_Entry):
-    """The adapter slot. ``rank_tiers``: ranks for which zero adapters are injected, ascending.
+    """The adapter slot. ``rank_tiers``: ascending; the last is the largest summed rank that a job's adapters may have.
 
-    ``text_encoders``: whether adapters may change the text encoders too.
+    A compiled denoiser has a graph for each tier, and an adapter runs at the smallest tier that takes it; uncompiled
+    ones run every adapter at its own rank. ``text_encoders``: whether adapters may change the text encoders too.
     """
 
-    rank_tiers: tuple[int, ...] = Field(min_length=1)
+    rank_tiers: tuple[PositiveInt, ...] = Field(min_length=1)
     text_encoders: bool = False
+
+    @field_validator("rank_tiers")
+    @classmethod
+    def _ascending(cls, tiers: tuple[int, ...]) -> tuple[int, ...]:
+        if list(tiers) != sorted(set(tiers)):
+            raise ValueError("the rank tiers must ascend")
+        return tiers
 
     @property
     def top_rank(self) -> int:
         """Largest summed rank that a job's adapters may have."""
-        return max(self.rank_tiers)
+        return self.rank_tiers[-1]
 
 
 class Sizes(_Entry):
@@ -48,9 +56,13 @@ class Sizes(_Entry):
     @model_validator(mode="after")
     def _ordered(self) -> Sizes:
         for value in (self.smallest, self.largest, self.default_width, self.default_height):
-            if value % self.multiple_of or not self.smallest <= value <= self.largest:
+            if not self.takes(value):
                 raise ValueError(f"{value} is not a multiple of {self.multiple_of} within the limits")
         return self
+
+    def takes(self, pixels: float) -> bool:
+        """Whether an image may be so wide, or so high."""
+        return pixels % self.multiple_of == 0 and self.smallest <= pixels <= self.largest
 
 
 class Sampling(_Entry):
@@ -63,6 +75,18 @@ class Sampling(_Entry):
     max_prompt_tokens: int = Field(ge=1)
     negative_prompt: bool = False
     guidance: bool = True
+
+
+class Compile(_Entry):
+    """How the denoiser is compiled, by torch.compile with this backend.
+
+    ``sizes``: width and height of the pictures that it is compiled for, at the worker's start. Pictures of any other
+    size are drawn uncompiled, which takes longer.
+    """
+
+    sizes: tuple[tuple[int, int], ...] = Field(min_length=1)
+    # The last two need no C++ compiler, and compute as uncompiled models do.
+    backend: Literal["inductor", "aot_eager", "eager"] = "inductor"
 
 
 class BaseModelEntry(_Entry):
@@ -82,7 +106,7 @@ class BaseModelEntry(_Entry):
     revision: str = "builtin"
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     device: str = "cpu"
-    recipe: Literal["eager"] = "eager"
+    recipe: Literal["eager", "compiled"] = "eager"
     builtin_adapters: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     layout: str | None = None
@@ -90,6 +114,16 @@ class BaseModelEntry(_Entry):
     slot: Slot
     sizes: Sizes
     sampling: Sampling
+    compile: Compile | None = None
+
+    @model_validator(mode="after")
+    def _compiled_as_the_recipe_says(self) -> BaseModelEntry:
+        if (self.recipe == "compiled") != (self.compile is not None):
+            raise ValueError('the recipe "compiled" needs a table `compile` with its sizes, and no other takes one')
+        for size in self.compile.sizes if self.compile else ():
+            if not all(map(self.sizes.takes, size)):
+                raise ValueError(f"no picture of {size[0]} x {size[1]} is drawn here, so nothing is compiled for it")
+        return self
 
 
 class Catalogue(_Entry):

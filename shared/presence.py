@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from shared import keys
 from shared.scripts import Scripts
-from shared.server import fields_of, members_of, reached
+from shared.server import members_of, reached
 
 ALIVE_MS = 15_000
 BEAT_MS = 3_000
@@ -39,6 +39,7 @@ class WorkerInfo(BaseModel):
     swaps: int = 0
     jobs: int = 0
     load_ms: int = 0
+    warmup_ms: int = 0
 
 
 class Presence:
@@ -72,7 +73,12 @@ class Presence:
 
     def alive(self) -> list[WorkerInfo]:
         """Workers that reported lately, by name."""
-        found = (fields_of(self._redis, keys.WORKER(name)) for name in members_of(self._redis, keys.WORKERS()))
+        names = members_of(self._redis, keys.WORKERS())
+        # In one round trip, because every submit asks.
+        with reached(), self._redis.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.hgetall(keys.WORKER(name))
+            found: list[dict[str, str]] = pipe.execute()
         # Between a hash's end and the set's, a name can be there without its fields.
         whole = (fields for fields in found if {"name", "base_model", "state"} <= fields.keys())
         return sorted((_read(fields) for fields in whole), key=lambda worker: worker.name)

@@ -189,9 +189,10 @@ class Queue:
             "renew", job=job_id, attempt=attempt, lease_ms=self._settings.lease_ms, step=step, steps=steps
         )
 
-    def place(self, job_id: str, attempt: int, object_keys: Sequence[str]) -> Held:
-        """Record the keys that are about to be uploaded."""
-        return self._held("place", job=job_id, attempt=attempt, keys=list(object_keys))
+    def place(self, job_id: str, attempt: int, object_keys: Sequence[str]) -> Held | Literal["done"]:
+        """Record the keys that are about to be uploaded. "done": this attempt has succeeded before; keep its images."""
+        (answer,) = self._scripts.run("place", job=job_id, attempt=attempt, keys=list(object_keys))
+        return "done" if answer == "done" else _held("place", answer)
 
     def succeed(self, job_id: str, attempt: int, result: Result, warnings: Sequence[str]) -> Held:
         """End the job with its images. Anything but "ok": it did not succeed, delete the images."""
@@ -301,12 +302,16 @@ class Queue:
 
     def _held(self, script: str, **arguments: object) -> Held:
         (answer,) = self._scripts.run(script, **arguments)
-        if answer not in ("ok", "lost", "cancelled", "expired"):
-            raise AssertionError(f"script {script} answered {answer!r}")
-        return answer  # type: ignore[return-value]
+        return _held(script, answer)
 
     def _loss(self) -> dict[str, object]:
         limit = self._settings.max_lost_attempts
         message = f"Workers died with this job {limit} times; check its adapters and size, then submit it again."
         error = JobError(code=WorkerLost.code, message=message, retryable=WorkerLost.retryable)
         return {"max_losses": limit, "lost_error": error.model_dump_json()}
+
+
+def _held(script: str, answer: str) -> Held:
+    if answer not in ("ok", "lost", "cancelled", "expired"):
+        raise AssertionError(f"script {script} answered {answer!r}")
+    return answer  # type: ignore[return-value]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import cast
+
 import redis
 from pydantic import BaseModel, ConfigDict
 
@@ -45,4 +49,43 @@ class Registry:
     def all(self) -> dict[str, RegisteredAdapter]:
         """Every registered adapter by name."""
         found = fields_of(self._redis, keys.ADAPTERS())
-        return {name: RegisteredAdapter.model_validate_json(text) for name, text in found.items()}
+        return {name: _read(text) for name, text in found.items()}
+
+    def some(self, names: Sequence[str]) -> dict[str, RegisteredAdapter]:
+        """Those of these names that are registered."""
+        if not names:
+            return {}
+        with reached():
+            found = cast("list[str | None]", self._redis.hmget(keys.ADAPTERS(), list(names)))
+        return {name: _read(text) for name, text in zip(names, found, strict=True) if text is not None}
+
+    def looked_up(self, names: Sequence[str]) -> Mapping[str, RegisteredAdapter]:
+        """The registry as one request sees it: these names are read now, all others only if it lists them.
+
+        There may be thousands, and a request names four at most.
+        """
+        return _LookedUp(self, names)
+
+
+class _LookedUp(Mapping[str, RegisteredAdapter]):
+    def __init__(self, registry: Registry, names: Sequence[str]) -> None:
+        self._registry = registry
+        self._names = frozenset(names)
+        self._some = registry.some(names)
+
+    @cached_property
+    def _all(self) -> dict[str, RegisteredAdapter]:
+        return self._registry.all()
+
+    def __getitem__(self, name: str) -> RegisteredAdapter:
+        return (self._some if name in self._names else self._all)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+def _read(text: str) -> RegisteredAdapter:
+    return RegisteredAdapter.model_validate_json(text)

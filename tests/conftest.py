@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import SecretStr
 
+from bench.s3_server import BUCKET, S3Server, find_weed, running_s3_server
 from shared.embedded import EmbeddedServer
 from shared.embedded_program import find_program
 from shared.errors import Misconfigured
@@ -16,7 +17,6 @@ from shared.storage import Store, open_store
 from shared.storage_folder import FolderStore
 from tests.file_server import running_file_server
 from tests.need import need
-from tests.s3_server import BUCKET, S3Server, find_weed, running_s3_server
 
 
 @pytest.fixture(scope="session")

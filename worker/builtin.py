@@ -6,6 +6,7 @@ from pathlib import Path
 
 from shared.adapter_files import sha256_of
 from shared.catalogue import BaseModelEntry
+from shared.errors import CatalogueInvalid
 from shared.registry import RegisteredAdapter
 from worker.engine import DiffusersEngine
 from worker.engine_types import AdapterFile
@@ -13,8 +14,18 @@ from worker.tiny_flux import SOURCE, tiny_flux
 
 
 def builtin_adapters(entry: BaseModelEntry) -> dict[str, Path]:
-    """Their files by name; none for a base model that is not built in."""
-    return dict(tiny_flux().adapters) if entry.source == SOURCE else {}
+    """The files, by name, of those that the catalogue gives to this base model; none for one that is not built in.
+
+    Not all there are, because a name belongs to one base model. Raises CatalogueInvalid for a name without a file.
+    """
+    if entry.source != SOURCE:
+        return {}
+    there = tiny_flux().adapters
+    if unknown := [name for name in entry.builtin_adapters if name not in there]:
+        raise CatalogueInvalid(
+            f"builtin_adapters of {entry.name} names {', '.join(unknown)}; {SOURCE} has {', '.join(sorted(there))}."
+        )
+    return {name: there[name] for name in entry.builtin_adapters}
 
 
 def registered(engine: DiffusersEngine, entry: BaseModelEntry, adapters: dict[str, Path]) -> list[RegisteredAdapter]:

@@ -101,8 +101,10 @@ class Child:
         started_s = time.monotonic()
         log.info("loading %s", self._entry.name)
         engine = DiffusersEngine.load(self._entry)
+        loaded_s = time.monotonic()
         engine.warm()
-        load_ms = round((time.monotonic() - started_s) * 1000)
+        warm_s = time.monotonic()
+        load_ms, warmup_ms = round((warm_s - started_s) * 1000), round((warm_s - loaded_s) * 1000)
         log.info("%s is loaded and warm after %.1f s", self._entry.name, load_ms / 1000)
 
         client = connect_worker(self._settings)
@@ -156,6 +158,7 @@ class Child:
                 "recipe": engine.recipe,
                 "base_revision": engine.base_revision,
                 "load_ms": load_ms,
+                "warmup_ms": warmup_ms,
                 **self._account(self._desk),
             },
         )

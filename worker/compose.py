@@ -6,25 +6,17 @@ from collections.abc import Sequence
 
 import torch
 
-from shared.errors import AdapterNotFinite, AdapterRankTooLarge
-from worker.compact import CompactAdapter, CompactLayer
+from shared.errors import AdapterRankTooLarge
+from worker.layout import Layout, Layouts
+from worker.packed import Packed, packed, part_of
 
-Weighted = tuple[CompactAdapter, float]
+Weighted = tuple[Packed, float]
 """An adapter and its strength."""
 
 
-def in_order(adapters: Sequence[Weighted]) -> list[Weighted]:
-    """Sorted by hash, then strength, so that the order within a request changes nothing."""
-    return sorted(adapters, key=lambda weighted: (weighted[0].sha256, weighted[1]))
-
-
-def check_ranks(adapters: Sequence[Weighted], top_rank: int) -> None:
+def check_ranks(adapters: Sequence[Packed], top_rank: int) -> None:
     """Raise ``AdapterRankTooLarge`` if the ranks of one layer sum to more than the slot takes."""
-    sums: dict[str, int] = {}
-    for adapter, _ in adapters:
-        for name, layer in adapter.layers.items():
-            sums[name] = sums.get(name, 0) + layer.rank
-    for name, rank in sums.items():
+    for name, rank in summed_ranks([adapter.layout for adapter in adapters]).items():
         if rank > top_rank:
             raise AdapterRankTooLarge(
                 f"together the adapters have rank {rank} in {name}; the largest sum that is served here is {top_rank}.",
@@ -32,24 +24,34 @@ def check_ranks(adapters: Sequence[Weighted], top_rank: int) -> None:
             )
 
 
-def compose(adapters: Sequence[Weighted]) -> dict[str, CompactLayer]:
-    """One layer each for all layers that any of the adapters changes; touches no slot.
+def compose(adapters: Sequence[Weighted], layouts: Layouts) -> Weighted:
+    """One adapter and its strength that add what all of these do, in the order that is given; touches no slot.
 
     Raises ``AdapterNotFinite`` if a strength takes a weight out of the range of its dtype.
     """
-    ordered = in_order(adapters)
-    names = sorted({name for adapter, _ in ordered for name in adapter.layers})
-    return {name: _layer(name, [(a.layers[name], scale) for a, scale in ordered if name in a.layers]) for name in names}
+    for adapter, scale in adapters:
+        adapter.check_strength(scale)
+    return adapters[0] if len(adapters) == 1 else (_side_by_side(adapters, layouts), 1.0)
 
 
-def _layer(name: str, parts: list[tuple[CompactLayer, float]]) -> CompactLayer:
-    ups = [_scaled(part.up, scale) for part, scale in parts]
-    up = ups[0] if len(ups) == 1 else torch.cat(ups, dim=1)
-    down = parts[0][0].down if len(parts) == 1 else torch.cat([part.down for part, _ in parts], dim=0)
-    if not torch.isfinite(up).all():
-        raise AdapterNotFinite(f"at this strength the weights of {name} are no longer finite.", field="adapters")
-    return CompactLayer(down, up)
+def summed_ranks(layouts: Sequence[Layout]) -> dict[str, int]:
+    """By layer, the rank that these have together."""
+    sums: dict[str, int] = {}
+    for layout in layouts:
+        for name, place in layout.places.items():
+            sums[name] = sums.get(name, 0) + place.rank
+    return sums
 
 
-def _scaled(up: torch.Tensor, scale: float) -> torch.Tensor:
-    return up if scale == 1.0 else (up.to(torch.float32) * scale).to(up.dtype)
+def _side_by_side(adapters: Sequence[Weighted], layouts: Layouts) -> Packed:
+    layout = layouts.of(tuple(sorted(summed_ranks([adapter.layout for adapter, _ in adapters]).items())))
+    flat = torch.zeros(layout.size, dtype=adapters[0][0].flat.dtype)
+    reached = dict.fromkeys(layout.places, 0)
+    for adapter, scale in adapters:
+        for name, (own_down, own_up) in adapter.views.items():
+            rank = adapter.layout.places[name].rank
+            down, up = part_of(flat, layout.places[name], reached[name], rank)
+            down.copy_(own_down)
+            up.copy_(own_up).mul_(scale)
+            reached[name] += rank
+    return packed("", layout, flat)

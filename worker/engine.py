@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import safetensors
 import torch
 
+from shared.adapter_layers import LayerShape
 from shared.adapters.base import BaseLayers
+from shared.adapters.served import adapted_components
 from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterError
-from shared.families.flux import FLUX
+from shared.families.family import component_of
 from shared.job import AppliedAdapterRecord
-from worker.compact import CompactAdapter, CompactCache, CompactLayer
-from worker.compose import check_ranks, compose, in_order
+from worker.compact import CompactCache
+from worker.compiled import State, compilations, compile_in_place, sizes_of, states, uncompiled_unless
+from worker.compose import Weighted, check_ranks, compose
 from worker.convert import read_adapter
 from worker.draw import draw
 from worker.engine_types import AdapterFile, Drawing, DrawnImage, SwapReport
-from worker.flux import supported_layers
-from worker.libraries import FluxPipeline, diffusers, peft, transformers
+from worker.families.table import TORCH_FAMILIES
+from worker.layout import Layouts
+from worker.libraries import diffusers, peft, transformers
 from worker.load import load_pipeline, set_threads, slot_dtype
+from worker.packed import Packed, pack
 from worker.slot import Slot
 
 CACHE_BYTES = 1 << 30
@@ -32,29 +38,38 @@ class PreparedAdapters:
     """Adapters read and converted, in the order of the request."""
 
     files: tuple[AdapterFile, ...]
-    adapters: tuple[CompactAdapter, ...]
+    adapters: tuple[Packed, ...]
 
     @property
-    def weighted(self) -> list[tuple[CompactAdapter, float]]:
-        """Each with its strength."""
-        return [(adapter, file.scale) for adapter, file in zip(self.adapters, self.files, strict=True)]
+    def weighted(self) -> list[Weighted]:
+        """Each with its strength, sorted, so that the order within a request changes nothing."""
+        pairs = [(adapter, file.scale) for adapter, file in zip(self.adapters, self.files, strict=True)]
+        return sorted(pairs, key=lambda weighted: (weighted[0].sha256, weighted[1]))
 
 
 class DiffusersEngine:
-    """A FLUX pipeline of diffusers with Hotslot's slot; implements ``Engine``."""
+    """A pipeline of diffusers with Hotslot's slot; implements ``Engine``."""
 
     def __init__(
-        self, pipeline: FluxPipeline, entry: BaseModelEntry, base_revision: str, cache_bytes: int = CACHE_BYTES
+        self, pipeline: Any, entry: BaseModelEntry, base_revision: str, cache_bytes: int = CACHE_BYTES
     ) -> None:
         """The pipeline is on its device already; no adapter may be loaded in it."""
         self._pipeline = pipeline
         self._entry = entry
         self._base_revision = base_revision
-        self._shapes = supported_layers(pipeline.transformer)
-        self._slot = Slot(pipeline.transformer, self._shapes, entry.slot.top_rank)
-        named = {f"{FLUX.denoiser}.{name}": shape for name, shape in self._shapes.items()}
-        self._base = BaseLayers(FLUX, named, entry.slot.top_rank)
-        self._cache = CompactCache(cache_bytes)
+        self._family = TORCH_FAMILIES[entry.family]
+        self._dtype = slot_dtype(entry)
+        components = {name: getattr(pipeline, name) for name in adapted_components(entry)}
+        layers = self._family.family.layers({name: _config(module) for name, module in components.items()})
+        self._base = BaseLayers(self._family.family, layers, entry.slot.top_rank)
+        denoiser = self._family.family.denoiser
+        self._states = states(entry, self._family.guided_twice)
+        self._layouts = Layouts(layers, self._dtype.itemsize, frozenset([denoiser] if entry.compile else []))
+        self._slot = Slot(components, self._layouts, entry.slot.rank_tiers, self._dtype, entry.device)
+        if entry.compile is not None:
+            compile_in_place(components[denoiser], entry.compile.backend, len(self._states))
+        self._compilations = 0
+        self._cache: CompactCache[Packed] = CompactCache(cache_bytes)
 
     @classmethod
     def load(cls, entry: BaseModelEntry, threads: int | None = None) -> DiffusersEngine:
@@ -84,27 +99,33 @@ class DiffusersEngine:
         modules = (torch, diffusers, peft, transformers, safetensors)
         return {module.__name__: str(module.__version__) for module in modules}
 
+    @property
+    def layers(self) -> Mapping[str, LayerShape]:
+        """Every layer that an adapter may change, named with its component."""
+        return self._base.layers
+
+    @property
+    def recompiles(self) -> int:
+        """How many graphs were compiled since the warm-up; anything but 0 makes a job wait for the compiler."""
+        return compilations() - self._compilations
+
     def warm(self) -> None:
-        """Draw one picture without adapters, so that the first job does not pay for it."""
-        self.swap(self.prepare(()))
+        """Draw one picture without adapters, and whatever else is compiled, so that no job pays for it."""
         sizes, sampling = self._entry.sizes, self._entry.sampling
-        self.draw(
-            Drawing(
-                prompt="warm",
-                negative_prompt=None,
-                width=sizes.default_width,
-                height=sizes.default_height,
-                steps=1,
-                guidance_scale=sampling.default_guidance_scale,
-                seed=0,
-            ),
-            lambda done, steps: None,
-        )
+        plain = State(sizes.default_width, sizes.default_height, sampling.default_guidance_scale, None)
+        for state in self._states or [plain]:
+            if state.rank is None:
+                self._slot.clear()
+            else:
+                self._slot.rehearse(state.rank)
+            self.draw(_first_drawing(state), lambda done, steps: None)
+        self._slot.clear()
+        self._compilations = compilations()
 
     def prepare(self, adapters: Sequence[AdapterFile]) -> PreparedAdapters:
         """Read, verify and convert, or take from the cache by hash; touches no slot. Raises ``AdapterError``."""
-        prepared = PreparedAdapters(tuple(adapters), tuple(self._compact(file) for file in adapters))
-        check_ranks(prepared.weighted, self._entry.slot.top_rank)
+        prepared = PreparedAdapters(tuple(adapters), tuple(map(self._packed, adapters)))
+        check_ranks(prepared.adapters, self._entry.slot.top_rank)
         return prepared
 
     def swap(self, prepared: PreparedAdapters) -> SwapReport:
@@ -114,10 +135,15 @@ class DiffusersEngine:
         written. After any exception the slot is zeroed and proven empty before it is used again.
         """
         weighted = prepared.weighted
-        key = tuple((adapter.sha256, scale) for adapter, scale in in_order(weighted))
+        key = tuple((adapter.sha256, scale) for adapter, scale in weighted)
         changed = not self._slot.holds(key)
-        fingerprint = self._slot.fill(key, _unprefixed(compose(weighted))) if changed else self._slot.check()
-        applied = tuple(map(_applied, prepared.files, prepared.adapters))
+        if not changed:
+            fingerprint = self._slot.check()
+        elif weighted:
+            fingerprint = self._slot.fill(key, *compose(weighted, self._layouts))
+        else:
+            fingerprint = self._slot.clear()
+        applied = tuple(map(self._applied, prepared.files, prepared.adapters))
         return SwapReport(applied=applied, fingerprint=fingerprint, changed=changed)
 
     def draw(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> DrawnImage:
@@ -127,32 +153,42 @@ class DiffusersEngine:
         finite, ``SlotCorrupt`` if it is not known what the slot holds.
         """
         self._slot.require_known()
-        return draw(self._pipeline, drawing, on_step, self._entry.sampling)
+        warmed = not self._states or (drawing.width, drawing.height) in sizes_of(self._states)
+        with uncompiled_unless(warmed):
+            return draw(self._pipeline, self._family, drawing, on_step, self._entry.sampling)
 
-    def _compact(self, file: AdapterFile) -> CompactAdapter:
+    def _packed(self, file: AdapterFile) -> Packed:
         kept = self._cache.get(file.sha256)
         if kept is not None:
             return kept
         try:
-            adapter = read_adapter(file.path, file.sha256, self._base, slot_dtype(self._entry))
+            adapter = read_adapter(file.path, file.sha256, self._base, self._dtype)
         except AdapterError as error:
             message = f"adapter {file.source!r}: {error.message}"
             raise type(error)(message, field="adapters", reason=error.reason) from error
-        self._cache.put(adapter)
-        return adapter
+        packed = pack(adapter, self._layouts, self._dtype, pinned=self._entry.device != "cpu")
+        self._cache.put(packed)
+        return packed
+
+    def _applied(self, file: AdapterFile, adapter: Packed) -> AppliedAdapterRecord:
+        components = [component_of(layer) for layer, _ in adapter.ranks]
+        return AppliedAdapterRecord(
+            source=file.source,
+            revision=file.revision,
+            sha256=adapter.sha256,
+            rank=adapter.rank,
+            scale=file.scale,
+            layers_applied=len(components),
+            text_encoder_layers=len(components) - components.count(self._family.family.denoiser),
+        )
 
 
-def _unprefixed(content: Mapping[str, CompactLayer]) -> dict[str, CompactLayer]:
-    return {name.removeprefix(f"{FLUX.denoiser}."): layer for name, layer in content.items()}
+def _first_drawing(state: State) -> Drawing:
+    return Drawing("warm", None, state.width, state.height, 1, state.guidance_scale, 0)
 
 
-def _applied(file: AdapterFile, adapter: CompactAdapter) -> AppliedAdapterRecord:
-    return AppliedAdapterRecord(
-        source=file.source,
-        revision=file.revision,
-        sha256=adapter.sha256,
-        rank=adapter.rank,
-        scale=file.scale,
-        layers_applied=len(adapter.layers),
-        text_encoder_layers=0,
-    )
+def _config(module: Any) -> Mapping[str, Any]:
+    # transformers has an object, diffusers a mapping.
+    config = module.config
+    found: Mapping[str, Any] = config.to_dict() if hasattr(config, "to_dict") else config
+    return found

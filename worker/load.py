@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
 from shared.catalogue import BaseModelEntry
 from shared.errors import Misconfigured
-from worker.libraries import FluxPipeline
+from worker.families.table import TORCH_FAMILIES
 from worker.tiny_flux import SOURCE as TINY_FLUX
 from worker.tiny_flux import tiny_flux
 
@@ -34,21 +36,25 @@ def set_threads(entry: BaseModelEntry, threads: int | None = None) -> None:
         torch.set_num_threads(threads)
 
 
-def load_pipeline(entry: BaseModelEntry) -> tuple[FluxPipeline, str]:
+def load_pipeline(entry: BaseModelEntry) -> tuple[Any, str]:
     """The plain pipeline on its device, without adapters, and the revision of what was loaded.
 
-    Never reaches for the network. Raises ``Misconfigured`` if the source is not there or is not a FLUX pipeline,
+    Never reaches for the network. Raises ``Misconfigured`` if the source is not there or is not one of its family,
     ``WeightsAltered`` if a built-in file is not the one that was released.
     """
     folder, revision = _locate(entry)
+    family = TORCH_FAMILIES[entry.family]
     try:
-        pipeline = FluxPipeline.from_pretrained(folder, dtype=slot_dtype(entry), local_files_only=True)
+        pipeline = family.pipeline.from_pretrained(
+            folder, dtype=slot_dtype(entry), local_files_only=True, **family.load_options
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Misconfigured(f"The base model {entry.name} cannot be loaded from {folder}: {error}") from error
     pipeline.set_progress_bar_config(disable=True)
-    for model in (pipeline.text_encoder, pipeline.text_encoder_2, pipeline.transformer, pipeline.vae):
-        model.eval()
-        model.requires_grad_(False)
+    for model in pipeline.components.values():
+        if isinstance(model, nn.Module):
+            model.eval()
+            model.requires_grad_(False)
     return pipeline.to(entry.device), revision
 
 

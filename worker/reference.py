@@ -2,11 +2,11 @@
 
     python -m worker.reference --base-model tiny-flux --job JOB.json --out FILE.png
 
-``JOB.json`` holds one job or a list of jobs: {prompt, width, height, steps, guidance_scale, seed, adapters: [{path or
-sha256, scale}]} (a hash means an adapter that comes with the base model), and optionally ``image``: a picture (.png or
-.npy) to compare with. ``FILE`` may end in .png or .npy; for a list the number of the job is put before the ending.
-Prints JSON, one object for one job and a list for a list: {out, sha256 (of the raw pixels, height x width x 3),
-max_difference (0..255, null where nothing is compared)}.
+``JOB.json`` holds one job or a list of jobs: {prompt, width, height, steps, guidance_scale, seed, negative_prompt?,
+adapters: [{path or sha256, scale}]} (a hash means an adapter that comes with the base model), and optionally ``image``:
+a picture (.png or .npy) to compare with. ``FILE`` may end in .png or .npy; for a list the number of the job is put
+before the ending. Prints JSON, one object for one job and a list for a list: {out, sha256 (of the raw pixels, height x
+width x 3), max_difference (0..255, null where nothing is compared)}.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from shared.catalogue import BaseModelEntry, read_catalogue
 from shared.errors import HotslotError, UnknownAdapter
 from shared.settings import settings
 from worker.builtin import builtin_adapters
-from worker.libraries import FluxPipeline, LoraLinear, hushed
+from worker.families.table import TORCH_FAMILIES
+from worker.libraries import LoraLayer, hushed
 from worker.load import load_pipeline, set_threads
 
 Pixels = npt.NDArray[np.uint8]
@@ -55,7 +56,7 @@ def draw_reference(entry: BaseModelEntry, job: Job) -> Pixels:
             num_inference_steps=job["steps"],
             guidance_scale=job["guidance_scale"],
             generator=torch.Generator("cpu").manual_seed(job["seed"]),
-            max_sequence_length=entry.sampling.max_prompt_tokens,
+            **TORCH_FAMILIES[entry.family].options(job.get("negative_prompt"), entry.sampling),
         ).images[0]
     return np.asarray(image.convert("RGB"))
 
@@ -69,12 +70,13 @@ def _file_of(adapter: dict[str, Any], entry: BaseModelEntry) -> Path:
     return builtin[adapter["sha256"]]
 
 
-def _realign(pipeline: FluxPipeline) -> None:
+def _realign(pipeline: Any) -> None:
     # The loader leaves weights where the file's layout puts them, often 8 bytes off a cache line, and MKL's
     # matrix-times-vector sums in another order there. In torch's own memory the same values give one answer for any
     # file.
-    for layer in pipeline.transformer.modules():
-        if isinstance(layer, LoraLinear):
+    models = [model for model in pipeline.components.values() if isinstance(model, torch.nn.Module)]
+    for layer in (layer for model in models for layer in model.modules()):
+        if isinstance(layer, LoraLayer):
             for half in (*layer.lora_A.values(), *layer.lora_B.values()):
                 half.weight.data = half.weight.data.clone()
 

@@ -1,102 +1,95 @@
-"""One layer of the slot: storage for the top rank, of which only the rank in use takes part in the product.
-
-Padding with zeros would be simpler, but it moves the last bits: a matrix product of another width sums in another
-order (seen on the CPU in float32 with MKL). The used part lies contiguous at the start of the storage, so the product
-is the very one that a fresh pipeline of that rank computes. A compiled recipe needs fixed shapes instead; it replaces
-``UsedPart``, and nothing else here.
-"""
+"""One layer of the slot: PEFT's own layer, whose halves multiply with memory of the slot."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from worker.libraries import LoraLinear
+from shared.adapter_layers import LayerShape
+from worker.libraries import LoraLayer
 
 ADAPTER_NAME = "slot"
 
 
-class UsedPart(nn.Module):
-    """Half of a slot layer. ``weight``: storage at the top rank. ``used``: the view of it that multiplies."""
+class Half(nn.Module):
+    """A or B. ``weight``: the memory that multiplies; no parameter, because it is exchanged with its shape."""
 
-    def __init__(self, weight: nn.Parameter) -> None:
+    def __init__(self, like: nn.Module, rank_first: bool) -> None:
         super().__init__()
-        self.weight = weight
-        self.used = self._view((0, 0))
+        self.weight = torch.empty(0, dtype=like.weight.dtype)  # type: ignore[arg-type]
+        self.rank_first = rank_first
+
+    def matrix(self) -> torch.Tensor:
+        """The weight with outputs first."""
+        return self.weight.t() if self.rank_first else self.weight
+
+
+class LinearHalf(Half):
+    """Half of a linear layer."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x`` (..., columns) times the used part (rows x columns), transposed."""
-        return functional.linear(x, self.used)
+        """``x`` (..., inputs) to (..., outputs)."""
+        return functional.linear(x, self.matrix())
 
-    def write(self, matrix: torch.Tensor | None) -> None:
-        """Copy ``matrix`` in and zero what is left of the storage; None zeroes all of it."""
-        count = 0 if matrix is None else matrix.numel()
-        view = self._view((0, 0) if matrix is None else tuple(matrix.shape))
-        with torch.no_grad():
-            if matrix is not None:
-                view.copy_(matrix)
-            self.weight.view(-1)[count:].zero_()
-        self.used = view
 
-    @property
-    def attached(self) -> bool:
-        """Whether what multiplies is the storage's own start (moving the model would part them)."""
-        used, whole = self.used.untyped_storage(), self.weight.untyped_storage()
-        return used.data_ptr() == whole.data_ptr() and self.used.storage_offset() == self.weight.storage_offset()
+class ConvHalf(Half):
+    """Half of a convolution: A has the base layer's kernel, stride and padding; B is a point."""
 
-    def leftover(self) -> torch.Tensor:
-        """The storage that is not in use, flat."""
-        return self.weight.detach().view(-1)[self.used.numel() :]
+    def __init__(self, like: nn.Conv2d, rank_first: bool) -> None:
+        super().__init__(like, rank_first)
+        self._options: dict[str, Any] = {
+            "stride": like.stride, "padding": like.padding, "dilation": like.dilation, "groups": like.groups
+        }  # fmt: skip
 
-    def _view(self, shape: tuple[int, ...]) -> torch.Tensor:
-        count = torch.Size(shape).numel()
-        return self.weight.detach().view(-1)[:count].view(shape)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``x`` (batch, inputs, height, width) to (batch, outputs, ...)."""
+        weight = self.matrix()
+        return functional.conv2d(x, weight[:, :, None, None] if self.rank_first else weight, **self._options)
 
 
 class SlotLayer:
-    """One linear layer of the base model with its zero adapter, as PEFT injected it."""
+    """One layer of the base model with its adapter, as PEFT injected it. It computes what the base model alone does."""
 
-    def __init__(self, name: str, lora: LoraLinear) -> None:
+    def __init__(self, name: str, lora: LoraLayer, shape: LayerShape, rank_first: bool) -> None:
         self.name = name
         self._lora = lora
-        self.down = UsedPart(lora.lora_A[ADAPTER_NAME].weight)
-        self.up = UsedPart(lora.lora_B[ADAPTER_NAME].weight)
+        down, up = lora.lora_A[ADAPTER_NAME], lora.lora_B[ADAPTER_NAME]
+        _check(name, down, up, shape)
+        kind: type[Any] = LinearHalf if shape.kernel is None else ConvHalf
+        self.down: Half = kind(down, False)
+        self.up: Half = kind(up, rank_first)
         lora.lora_A[ADAPTER_NAME] = self.down
         lora.lora_B[ADAPTER_NAME] = self.up
+        # Strengths are folded into the weights.
         lora.scaling[ADAPTER_NAME] = 1.0
-        self.clear()
+        self.leave()
 
-    @property
-    def rank(self) -> int:
-        """Rank in use; 0 when the layer computes what the base model alone does."""
-        return self.down.used.shape[0]
-
-    @property
-    def sound(self) -> bool:
-        """Whether both halves have one rank and lie in their storage, and PEFT's switches are as the content wants."""
-        lora = self._lora
-        conditions = (
-            self.up.used.shape[1] == self.rank,
-            self.down.attached,
-            self.up.attached,
-            lora.disable_adapters == (self.rank == 0),
-            not lora.merged,
-            lora.active_adapters == [ADAPTER_NAME],
-            # Strengths are folded into the weights.
-            lora.scaling[ADAPTER_NAME] == 1.0,
-        )
-        return all(conditions)
-
-    def write(self, down: torch.Tensor, up: torch.Tensor) -> None:
-        """Make the layer add ``up @ down``: outputs x rank, rank x inputs."""
-        self.down.write(down)
-        self.up.write(up)
+    def use(self, down: torch.Tensor, up: torch.Tensor) -> None:
+        """Make the layer add ``up @ down``, whatever these hold."""
+        self.down.weight = down
+        self.up.weight = up
         # Not PEFT's set_adapter: that also switches gradients on, and recompiles compiled models.
         self._lora._disable_adapters = False
 
-    def clear(self) -> None:
-        """Zero the layer and take it out of the computation, so the base model's own bits come out."""
+    def leave(self) -> None:
+        """Take the adapter out of the computation, so the base model's own bits come out."""
         self._lora._disable_adapters = True
-        self.down.write(None)
-        self.up.write(None)
+
+    def uses(self, pair: tuple[torch.Tensor, torch.Tensor] | None) -> bool:
+        """Whether it multiplies with just these (None: nothing), and PEFT's switches are as they must be."""
+        lora = self._lora
+        if lora.merged_adapters or lora.scaling[ADAPTER_NAME] != 1.0 or lora.active_adapters != [ADAPTER_NAME]:
+            return False
+        if pair is None:
+            return bool(lora.disable_adapters)
+        return not lora.disable_adapters and self.down.weight is pair[0] and self.up.weight is pair[1]
+
+
+def _check(name: str, down: nn.Module, up: nn.Module, shape: LayerShape) -> None:
+    down_shape, up_shape = down.get_parameter("weight").shape, up.get_parameter("weight").shape
+    inputs, outputs, kernel = down_shape[1], up_shape[0], tuple(down_shape[2:]) or None
+    if (inputs, outputs, kernel) != (shape.inputs, shape.outputs, shape.kernel):
+        raise RuntimeError(f"{name} is {inputs} -> {outputs} with the kernel {kernel} in the model, not {shape}")

@@ -110,7 +110,10 @@ class Uploads:
         encoded = encode_all(self._spool, spooled)
         encoded_s = time.monotonic()
         keys = [image.key for image in encoded.images]
-        held = self._try(partial(self._queue.place, spooled.job_id, spooled.attempt, keys), until_s)
+        placed = self._try(partial(self._queue.place, spooled.job_id, spooled.attempt, keys), until_s)
+        if placed == "done":
+            return
+        held: Held = placed
         if held == "ok":
             for image, data in zip(encoded.images, encoded.files, strict=True):
                 self._try(partial(self._store.put, image.key, data, image.content_type), until_s)

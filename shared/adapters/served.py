@@ -41,14 +41,21 @@ def base_of(entry: BaseModelEntry) -> BaseLayers | None:
     configs = _of_folder(Path(entry.source), family) or _bundled(entry)
     if not configs:
         return None
-    wanted = family.components if entry.slot.text_encoders else (family.denoiser,)
     try:
-        layers = family.layers({component: configs[component] for component in wanted if component in configs})
+        layers = family.layers(
+            {component: configs[component] for component in adapted_components(entry) if component in configs}
+        )
     except ValueError as error:
         raise CatalogueInvalid(
             f"The base model {entry.name} is not one of the family {family.name}: {error}."
         ) from error
     return BaseLayers(family, layers, entry.slot.top_rank)
+
+
+def adapted_components(entry: BaseModelEntry) -> tuple[str, ...]:
+    """The components of this base model that an adapter may change, the denoiser first."""
+    family = FAMILIES[entry.family]
+    return family.components if entry.slot.text_encoders else (family.denoiser,)
 
 
 def _of_folder(folder: Path, family: Family) -> dict[str, Config]:

@@ -223,7 +223,7 @@ def test_what_was_not_foreseen_is_500_without_a_stack(api_settings: Settings, mo
     def fail(*_: object) -> None:
         raise RuntimeError("the password is hunter2")
 
-    monkeypatch.setattr(app.state.services.registry, "all", fail)
+    monkeypatch.setattr(app.state.services.registry, "looked_up", fail)
     with TestClient(app, raise_server_exceptions=False) as client:
         response = client.post("/v1/jobs", json=BODY)
     problem_of(response, 500, "internal_error")

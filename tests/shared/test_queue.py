@@ -423,6 +423,17 @@ def test_objects_of_a_lost_attempt_are_orphans(queue: Queue) -> None:
     assert queue.orphans(0) == []
 
 
+def test_only_the_attempt_that_succeeded_is_done(queue: Queue) -> None:
+    job_id = put(queue)
+    take(queue, job_id)
+    queue.abandon("w1", keep=[], counted=True)
+    take(queue, job_id)
+    queue.succeed(job_id, 2, result(job_id, 2), [])
+    assert queue.place(job_id, 1, [f"jobs/{job_id}/1/0.png"]) == "lost"
+    assert queue.place(job_id, 2, [f"jobs/{job_id}/2/0.png"]) == "done"
+    assert queue.orphans(0) == []
+
+
 def test_the_index_of_ended_jobs_forgets_what_is_long_gone(queue: Queue, client: redis.Redis) -> None:
     client.zadd(keys.INDEX(Status.CANCELLED), {"ended a year ago": 1})
     job_id = put(queue)

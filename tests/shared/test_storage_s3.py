@@ -14,12 +14,12 @@ import pytest
 from botocore.exceptions import ClientError
 from pydantic import SecretStr
 
+from bench.s3_server import S3Server
 from shared import storage_s3
 from shared.errors import ImageNotFound, Misconfigured, StoreUnavailable
 from shared.settings import Settings
 from shared.storage import Store, open_store
 from tests.picky_s3 import PickyS3, running_picky_s3
-from tests.s3_server import S3Server
 
 PNG = "image/png"
 SECRET = "a secret that must show nowhere"

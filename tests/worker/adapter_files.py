@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from shared.adapter_layers import LayerShape
+from worker.engine import DiffusersEngine
 from worker.engine_types import AdapterFile
 
 QUERY = "transformer_blocks.0.attn.to_q"
@@ -25,6 +26,13 @@ class Part:
 
     rank: int
     alpha: float | None = None
+
+
+def shapes_of(engine: DiffusersEngine) -> dict[str, LayerShape]:
+    """The layers of the denoiser, by the names that it has for them."""
+    before = f"{engine._family.family.denoiser}."
+    layers = engine.layers
+    return {name.removeprefix(before): shape for name, shape in layers.items() if name.startswith(before)}
 
 
 def tensors_of(

@@ -12,14 +12,13 @@ from shared.adapter_layers import LayerShape
 from shared.adapters.base import BaseLayers
 from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterChanged, AdapterNotFinite, AdapterUnreadable, AdapterUnsupported
-from shared.families.flux import FLUX
+from shared.families.flux import FLUX, transformer_layers
 from shared.families.sd15 import SD15
 from tests.worker.adapter_files import OUT, QUERY, VALUE, Part, adapter, tensors_of, write
 from tests.worker.random_flux import RandomFlux
 from worker.compact import CompactAdapter, CompactCache, CompactLayer
 from worker.convert import read_adapter
-from worker.flux import supported_layers
-from worker.libraries import FluxPipeline, LoraLinear, hushed, inject_adapter_in_model, peft
+from worker.libraries import FluxPipeline, LoraLayer, hushed, inject_adapter_in_model, peft
 from worker.load import load_pipeline
 
 TOP_RANK = 16
@@ -32,7 +31,7 @@ def pipeline(entry: BaseModelEntry, tiny: RandomFlux) -> FluxPipeline:
 
 @pytest.fixture(scope="module")
 def shapes(pipeline: FluxPipeline) -> dict[str, LayerShape]:
-    return supported_layers(pipeline.transformer)
+    return transformer_layers(pipeline.transformer.config)
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def strengths(path: Path, shapes: dict[str, LayerShape], endings: tuple[str, str
 def diffusers_strengths(path: Path, fresh: FluxPipeline) -> dict[str, float]:
     with hushed():
         fresh.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name="a")
-    layers = {name: layer for name, layer in fresh.transformer.named_modules() if isinstance(layer, LoraLinear)}
+    layers = {name: layer for name, layer in fresh.transformer.named_modules() if isinstance(layer, LoraLayer)}
     return {name: layer.scaling["a"] for name, layer in layers.items() if "a" in layer.scaling}
 
 
@@ -138,7 +137,7 @@ def test_what_diffusers_saves_is_read_with_its_metadata(
 
 
 def test_what_peft_saves_is_refused_since_its_alpha_lies_elsewhere(fresh: FluxPipeline, tmp_path: Path) -> None:
-    shapes = supported_layers(fresh.transformer)
+    shapes = transformer_layers(fresh.transformer.config)
     with hushed():
         model = peft.get_peft_model(fresh.transformer, peft.LoraConfig(r=4, lora_alpha=2, target_modules=[QUERY]))
         model.save_pretrained(tmp_path / "peft")
@@ -203,7 +202,7 @@ def test_the_cache_drops_what_was_used_longest_ago() -> None:
     def compact(name: str) -> CompactAdapter:
         return CompactAdapter(name, {"x": CompactLayer(torch.zeros(1, 4), torch.zeros(4, 1))})
 
-    cache = CompactCache(cap_bytes=2 * compact("a").size_bytes)
+    cache: CompactCache[CompactAdapter] = CompactCache(cap_bytes=2 * compact("a").size_bytes)
     for name in ("a", "b"):
         cache.put(compact(name))
     assert cache.get("a") is not None

@@ -14,11 +14,10 @@ from safetensors.torch import save_file
 
 from shared.adapters.base import BaseLayers
 from shared.errors import AdapterMismatch, AdapterUnsupported
-from shared.families.flux import FLUX
+from shared.families.flux import FLUX, transformer_layers
 from tests.shared.adapters.field_headers import FieldHeader, field_headers
 from tests.worker.adapter_files import adapter
 from worker.convert import read_adapter
-from worker.flux import supported_layers
 from worker.libraries import FluxTransformer2DModel
 
 HEADERS = field_headers()
@@ -41,7 +40,7 @@ def base() -> BaseLayers:
         guidance_embeds=True,
         axes_dims_rope=(2, 2, 4),
     )
-    layers = {f"transformer.{name}": shape for name, shape in supported_layers(model).items()}
+    layers = {f"transformer.{name}": shape for name, shape in transformer_layers(model.config).items()}
     return BaseLayers(FLUX, layers, top_rank=16)
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tests.worker.adapter_files import adapter
+from tests.worker.adapter_files import adapter, shapes_of
 from tests.worker.cases import apply, shown
 from worker.compact import CompactAdapter
 from worker.convert import read_adapter
@@ -26,7 +26,7 @@ Tensors = dict[str, torch.Tensor]
 def weights(engine: DiffusersEngine) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
     """A and B by layer; one A for the three that fused dialects hold together."""
     generator = torch.Generator().manual_seed(4)
-    width = engine._shapes[OUT].inputs
+    width = shapes_of(engine)[OUT].inputs
     shared = torch.randn(RANK, width, generator=generator)
     found = {layer: (shared, torch.randn(width, RANK, generator=generator)) for layer in QKV}
     found[OUT] = (torch.randn(RANK, width, generator=generator), torch.randn(width, RANK, generator=generator))

@@ -18,7 +18,7 @@ from shared.errors import (
     GenerationFailed,
     Misconfigured,
 )
-from tests.worker.adapter_files import QUERY, Part, adapter, tensors_of, write
+from tests.worker.adapter_files import QUERY, Part, adapter, shapes_of, tensors_of, write
 from tests.worker.cases import (
     CASES,
     DRAWING,
@@ -48,7 +48,7 @@ def file_with(tmp_path: Path, engine: DiffusersEngine, gain: float, scale: float
 
 
 def weights(engine: DiffusersEngine, gain: float = 0.5) -> dict[str, torch.Tensor]:
-    return tensors_of({QUERY: Part(4)}, engine._shapes, gain=gain)
+    return tensors_of({QUERY: Part(4)}, shapes_of(engine), gain=gain)
 
 
 def test_it_is_an_engine(engine: DiffusersEngine) -> None:
@@ -172,7 +172,7 @@ def test_an_adapter_for_another_base_is_refused(engine: DiffusersEngine, tmp_pat
 def test_a_control_adapter_leaves_the_base_model_alone(
     engine: DiffusersEngine, fresh: dict[str, Fresh], tmp_path: Path
 ) -> None:
-    tensors = tensors_of({"x_embedder": Part(4)}, engine._shapes)
+    tensors = tensors_of({"x_embedder": Part(4)}, shapes_of(engine))
     key = "transformer.x_embedder.lora_A.weight"
     tensors[key] = tensors[key].repeat(1, 2)
     with pytest.raises(AdapterError, match="control adapter"):
@@ -203,7 +203,7 @@ def test_a_strength_that_overflows_is_refused_before_anything_is_written(
 def test_an_adapter_with_nan_then_a_good_one(
     engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh], tmp_path: Path
 ) -> None:
-    tensors = tensors_of({QUERY: Part(4)}, engine._shapes)
+    tensors = tensors_of({QUERY: Part(4)}, shapes_of(engine))
     tensors[f"transformer.{QUERY}.lora_B.weight"][3, 2] = math.nan
     with pytest.raises(AdapterNotFinite):
         engine.prepare([adapter(write(tmp_path / "nan.safetensors", tensors))])
@@ -215,7 +215,7 @@ def test_a_picture_that_is_not_finite_fails_and_darkens_nothing(
     engine: DiffusersEngine, fresh: dict[str, Fresh], tmp_path: Path
 ) -> None:
     layer = "single_transformer_blocks.2.proj_out"
-    tensors = tensors_of({layer: Part(4)}, engine._shapes, gain=1e25)
+    tensors = tensors_of({layer: Part(4)}, shapes_of(engine), gain=1e25)
     apply(engine, [adapter(write(tmp_path / "huge.safetensors", tensors))])
     with pytest.raises(GenerationFailed, match="not finite"):
         shown(engine)

@@ -312,6 +312,24 @@ def test_an_upload_that_a_crash_interrupted_is_resumed_without_drawing_again(ben
     assert bench.engine.drawn == [("ink",)]
 
 
+def test_a_crash_right_after_the_end_of_a_job_leaves_its_images(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = bench.submit("ink")
+    with monkeypatch.context() as patch:
+        # As if the process died before it could.
+        patch.setattr(bench.desk.spool, "remove", lambda spooled: None)
+        bench.serve()
+        bench.desk.uploads._thread.shutdown()
+    (spooled,) = bench.desk.spool.pending()
+    assert bench.queue.get(job_id).status is Status.SUCCEEDED
+    bench.desk.uploads = new_uploads(bench.queue, bench.store, bench.desk.spool)
+    bench.desk.uploads.add(spooled)
+    job = bench.ended(job_id)
+    assert job.result is not None
+    assert list(bench.store.list("jobs/")) == [image.key for image in job.result.images]
+    assert bench.desk.spool.pending() == []
+    assert bench.queue.orphans(0) == []
+
+
 def test_a_claim_whose_answer_was_lost_is_found_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     job_id = bench.submit("ink")
     claim, tries = bench.queue.claim, []

@@ -189,26 +189,33 @@ def test_a_model_that_cannot_be_loaded_ends_the_worker(stand: Stand, tmp_path: P
     assert "Traceback" not in worker.log()
 
 
-def test_the_server_restarts_idle_and_in_the_middle_of_a_job(tmp_path: Path) -> None:
+def test_the_server_restarts_during_the_start_when_idle_and_in_the_middle_of_a_job(tmp_path: Path) -> None:
     folder = tmp_path / "server"
     server = EmbeddedServer.start(folder)
     settings = Settings(redis_url=server.url, lease_ms=3000)
+
+    def restart() -> None:
+        nonlocal server
+        server.stop()
+        time.sleep(1)
+        server = EmbeddedServer.start(folder, port=server.port)
+
     with (
         yard(tmp_path, server.url, lease_ms="3000") as made,
         connect_worker(settings) as client,
     ):
         stand = Stand(made, client, settings)
-        worker = stand.worker()
-        for steps in (4, LONG):
-            if steps == LONG:
-                job_id = stand.submit("night", steps=steps)
-                stand.until_step(job_id, 2)
-            server.stop()
-            time.sleep(1)
-            server = EmbeddedServer.start(folder, port=server.port)
-            if steps != LONG:
-                job_id = stand.submit("night", steps=steps)
-            job = stand.until(job_id, Status.SUCCEEDED)
-            assert job.losses == 0
+        worker = made.start("--base-model", BASE)
+        wait_for("the model to be loading", lambda: "loading" in worker.log())
+        restart()
+        # Work done shows that it lives; the process being there does not.
+        assert stand.until(stand.submit(), Status.SUCCEEDED).losses == 0
+        restart()
+        assert stand.until(stand.submit("night"), Status.SUCCEEDED).losses == 0
+        job_id = stand.submit("night", steps=LONG)
+        stand.until_step(job_id, 2)
+        restart()
+        job = stand.until(job_id, Status.SUCCEEDED)
+        assert (job.attempt, job.losses) == (1, 0)
         assert worker.process.poll() is None
     server.stop()

@@ -12,8 +12,11 @@ from tests.worker.cases import apply, by_diffusers, files_of, shown
 from tests.worker.random_flux import RandomFlux
 from worker.checksum import fingerprint_of, sums_of
 from worker.engine import DiffusersEngine
+from worker.layout import CHUNK_BYTES
+from worker.packed import Packed
 from worker.reference import Pixels
-from worker.slot_layer import ADAPTER_NAME, SlotLayer, UsedPart
+from worker.slot_layer import ADAPTER_NAME, SlotLayer
+from worker.slot_storage import Arrangement, Storage
 
 LAYER = "transformer_blocks.1.attn.to_out.0"
 """Ember changes it; glacier does not."""
@@ -25,24 +28,20 @@ def expected(entry: BaseModelEntry, tiny: RandomFlux) -> dict[str, Pixels]:
 
 
 def layer_of(engine: DiffusersEngine) -> SlotLayer:
-    return engine._slot._layers[LAYER]
+    return engine._slot._layers[f"transformer.{LAYER}"]
 
 
 def flip_bit(layer: SlotLayer) -> None:
-    layer.up.used.view(torch.int32)[5, 1] ^= 1
+    layer.up.weight.view(torch.int32)[5, 1] ^= 1
 
 
 def exchange_rows(layer: SlotLayer) -> None:
-    layer.up.used[[3, 4]] = layer.up.used[[4, 3]].clone()
+    layer.up.weight[[3, 40]] = layer.up.weight[[40, 3]].clone()
 
 
 def exchange_within(layer: SlotLayer) -> None:
-    values = layer.down.used[0, [3, 4]].clone()
-    layer.down.used[0, [4, 3]] = values
-
-
-def leave_something(layer: SlotLayer) -> None:
-    layer.down.leftover()[-1] = 1e-30
+    values = layer.down.weight[[0, 3], 3].clone()
+    layer.down.weight[[3, 0], 3] = values
 
 
 def switch_off(layer: SlotLayer) -> None:
@@ -54,32 +53,37 @@ def rescale(layer: SlotLayer) -> None:
 
 
 def part_from_storage(layer: SlotLayer) -> None:
-    layer.up.weight = torch.nn.Parameter(layer.up.weight.clone(), requires_grad=False)
+    layer.up.weight = layer.up.weight.clone()
 
 
 def activate_nothing(layer: SlotLayer) -> None:
     layer._lora._active_adapter = []
 
 
+def merge(layer: SlotLayer) -> None:
+    layer._lora.merged_adapters.append(ADAPTER_NAME)
+
+
 def shorten(layer: SlotLayer) -> None:
-    layer.up.used = layer.up.used.view(-1)[:128].view(64, 2)
+    layer.up.weight = layer.up.weight.flatten()[:128].view(64, 2)
 
 
 def repair(layer: SlotLayer) -> None:
     # What no rewriting of weights could mend; a worker would be restarted.
     layer._lora._active_adapter = ADAPTER_NAME
     layer._lora.scaling[ADAPTER_NAME] = 1.0
+    layer._lora.merged_adapters.clear()
 
 
 DAMAGES = [
     flip_bit,
     exchange_rows,
     exchange_within,
-    leave_something,
     switch_off,
     rescale,
     part_from_storage,
     activate_nothing,
+    merge,
     shorten,
 ]
 
@@ -100,12 +104,13 @@ def test_damage_is_found_and_the_next_job_is_right(
     assert np.array_equal(shown(engine), expected["ember"])
 
 
-def test_damage_to_an_empty_slot_is_found(
+def test_a_layer_that_takes_part_in_an_empty_slot_is_found(
     engine: DiffusersEngine, tiny: RandomFlux, expected: dict[str, Pixels]
 ) -> None:
+    apply(engine, files_of("ember", tiny.adapters))
     apply(engine, [])
-    layer_of(engine).down.leftover()[7] = 1.0
-    with pytest.raises(SlotCorrupt):
+    layer_of(engine)._lora._disable_adapters = False
+    with pytest.raises(SlotCorrupt, match=LAYER):
         apply(engine, [])
     apply(engine, [])
     assert np.array_equal(shown(engine), expected["none"])
@@ -115,71 +120,66 @@ def test_a_write_that_does_not_arrive_is_found(
     engine: DiffusersEngine, tiny: RandomFlux, expected: dict[str, Pixels], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply(engine, files_of("ember", tiny.adapters))
-    lost = layer_of(engine).up
+    whole = Storage.copy
+
+    def loses_a_layer(storage: Storage, arrangement: Arrangement, adapter: Packed) -> None:
+        whole(storage, arrangement, adapter)
+        arrangement.views[f"transformer.{LAYER}"][1].zero_()
+
     with monkeypatch.context() as patched:
-        patched.setattr(UsedPart, "write", lambda part, matrix: None if part is lost else _write(part, matrix))
+        patched.setattr(Storage, "copy", loses_a_layer)
         with pytest.raises(SlotCorrupt, match=LAYER):
             apply(engine, files_of("moss", tiny.adapters))
         # Nor is it taken as empty while it cannot be emptied.
-        with pytest.raises(SlotCorrupt, match=LAYER):
+        patched.setattr(Storage, "zero", lambda storage: None)
+        with pytest.raises(SlotCorrupt, match="emptied"):
             apply(engine, [])
     apply(engine, files_of("moss", tiny.adapters))
     assert np.array_equal(shown(engine), expected["moss"])
-
-
-_write = UsedPart.write
 
 
 def test_a_failure_in_the_middle_of_a_write(
     engine: DiffusersEngine, tiny: RandomFlux, expected: dict[str, Pixels], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apply(engine, files_of("ember", tiny.adapters))
-    whole, clear = SlotLayer.write, SlotLayer.clear
-    written: list[str] = []
-    cleared: list[str] = []
+    whole = Storage.copy
+    found_zero: list[bool] = []
 
-    def fails_later(layer: SlotLayer, down: torch.Tensor, up: torch.Tensor) -> None:
-        if len(written) == 5:
-            raise RuntimeError("out of memory")
-        written.append(layer.name)
-        whole(layer, down, up)
+    def fails_after_a_part(storage: Storage, arrangement: Arrangement, adapter: Packed) -> None:
+        storage.flat[:1000] = adapter.flat[:1000]
+        raise RuntimeError("out of memory")
 
-    def noted(layer: SlotLayer) -> None:
-        cleared.append(layer.name)
-        clear(layer)
+    def noted(storage: Storage, arrangement: Arrangement, adapter: Packed) -> None:
+        found_zero.append(storage.is_zero())
+        whole(storage, arrangement, adapter)
 
     with monkeypatch.context() as patched:
-        patched.setattr(SlotLayer, "write", fails_later)
+        patched.setattr(Storage, "copy", fails_after_a_part)
         with pytest.raises(RuntimeError, match="out of memory"):
             apply(engine, files_of("moss", tiny.adapters))
     with pytest.raises(SlotCorrupt, match="unknown state"):
         shown(engine)
     with monkeypatch.context() as patched:
-        patched.setattr(SlotLayer, "clear", noted)
+        patched.setattr(Storage, "copy", noted)
         apply(engine, files_of("ember", tiny.adapters))
-    # All of it was zeroed first, then the layers that ember leaves alone once more.
-    assert set(cleared) == set(engine._shapes)
-    assert len(cleared) > len(engine._shapes)
+    assert found_zero == [True]
     assert np.array_equal(shown(engine), expected["ember"])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_sums_tell_one_changed_bit_and_exchanged_places(dtype: torch.dtype) -> None:
-    matrix = torch.randn(6, 5, generator=torch.Generator().manual_seed(0)).to(dtype)
-    same = sums_of([matrix])
-    assert sums_of([matrix.clone()]) == same
-    assert sums_of([matrix.t()]) != same
-    assert sums_of([matrix[[1, 0, 2, 3, 4, 5]]]) != same
+def test_sums_tell_one_changed_bit_and_chunks_in_other_places(dtype: torch.dtype) -> None:
+    flat = torch.randn(4096 // dtype.itemsize, generator=torch.Generator().manual_seed(0)).to(dtype)
+    same = sums_of(flat)
+    assert np.array_equal(sums_of(flat.clone()), same)
+    assert not np.array_equal(sums_of(flat.roll(CHUNK_BYTES // dtype.itemsize)), same)
     bits = torch.int32 if dtype == torch.float32 else torch.int16
-    for position in range(matrix.numel()):
-        changed = matrix.clone()
-        changed.view(-1).view(bits)[position] ^= 1
-        assert sums_of([changed]) != same
-    assert sums_of([]) == ()
+    for position in range(flat.numel()):
+        changed = flat.clone()
+        changed.view(bits)[position] ^= 1
+        assert not np.array_equal(sums_of(changed), same)
 
 
-def test_a_fingerprint_depends_on_name_rank_and_sums_but_not_on_order() -> None:
-    one, two = {"a": (4, (1, 2, 3, 4))}, {"b": (2, (5, 6, 7, 8))}
-    assert fingerprint_of(one | two) == fingerprint_of(two | one)
-    others = [one, two, {}, {"b": one["a"]}, {"a": (5, (1, 2, 3, 4))}, {"a": (4, (1, 2, 3, 5))}]
-    assert len({fingerprint_of(other) for other in others}) == len(others)
+def test_a_fingerprint_depends_on_names_ranks_and_sums() -> None:
+    sums = np.arange(4)
+    kinds = [((("a", 4),), sums), ((("b", 4),), sums), ((("a", 5),), sums), ((("a", 4),), sums[::-1]), ((), sums[:0])]
+    assert len({fingerprint_of(*kind) for kind in kinds}) == len(kinds)

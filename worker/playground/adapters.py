@@ -54,7 +54,7 @@ ADAPTERS = {
         dialect="peft",
         trigger=NEW_SHAPE,
         ranks={"proj_out": 24},
-        steps=1600,
+        steps=3200,
         pictures=2400,
     ),
     NEW_COLOUR: Adapter(

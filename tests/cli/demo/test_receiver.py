@@ -36,6 +36,13 @@ def test_a_signed_call_is_taken_and_the_job_read_meanwhile(receiver: Receiver, a
     assert [asked.path for asked in api.asked] == [f"/v1/jobs/{JOB_ID}"]
 
 
+def test_it_is_called_by_the_name_that_its_callers_know(api: ApiServer) -> None:
+    api.answer = lambda asked: job_reply(api.url, Status.SUCCEEDED)
+    with Client(api.url) as client, running_receiver(client, SECRET, "localhost") as running:
+        assert running.url == f"http://localhost:{running.server_port}/webhook"
+        assert post(running, BODY) == 204
+
+
 def test_another_secret_is_noticed(receiver: Receiver) -> None:
     assert post(receiver, BODY, new_secret()) == 400
     (call,) = receiver.wait(1, 0)

@@ -13,12 +13,13 @@ from tests.cli.demo.outcomes import good_outcome
 
 def test_the_report_holds_what_was_promised(tmp_path: Path) -> None:
     outcome = good_outcome(tmp_path)
-    write_report(report_of(outcome, {0: "bit-equal"}, [], 12.34), tmp_path / REPORT)
+    write_report(report_of(outcome, {0: "bit-equal"}, [], 12.34, ["the moon"]), tmp_path / REPORT)
     report = json.loads((tmp_path / REPORT).read_text())
     assert report["swaps"] == 6
     assert report["swaps_in_arrival_order"] == JOBS
     assert report["webhook_verified"] is True
     assert report["seconds"] == 12.3
+    assert report["not_checked"] == ["the moon"]
     assert [job["status"] for job in report["jobs"]].count("succeeded") == JOBS - 1
     assert all(
         set(job) >= {"id", "status", "adapters", "seed", "images", "receipt", "timings_ms"} for job in report["jobs"]

@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 from rich.console import Console
+from typer.testing import CliRunner
 
 from cli.client import Client
 from cli.demo import visit as visit_module
 from cli.demo.run import plan_demo
 from cli.demo.visit import NO_HOST, NO_SECRET, NO_TORCH, WorkerWatch, unchecked, visit
 from cli.log_lines import FileLog
+from cli.main import app
 from cli.readiness import await_ready
 from cli.stack import Stack
-from shared.errors import Misconfigured, Unavailable
+from shared.errors import InvalidRequest, Misconfigured, Unavailable
 from shared.settings import Settings
 from tests.cli.api_server import ApiServer, Reply
 
@@ -33,6 +35,8 @@ def test_jobs_webhook_and_images_are_checked(tmp_path: Path, monkeypatch: pytest
         stack = Stack(plan, log)
         stack.start()
         try:
+            with Client(plan.url) as client:
+                await_ready(client, plan.base_models, lambda: stack.failure is None)
             assert plan.webhook_secret_file is not None
             secret = SecretStr(plan.webhook_secret_file.read_text().strip())
             known = Settings(webhook_secret=secret)
@@ -77,3 +81,8 @@ def test_nobody_waits_forever_for_a_worker(api: ApiServer) -> None:
         now_s = 161.0
         with pytest.raises(Unavailable, match="takes jobs of tiny-flux"):
             watch()
+
+
+def test_a_host_for_webhooks_needs_an_address() -> None:
+    done = CliRunner().invoke(app, ["demo", "--webhook-host", "here"])
+    assert isinstance(done.exception, InvalidRequest)

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
+from bench.s3_server import BUCKET, S3Server
 from shared.errors import (
     AdapterChanged,
     AdapterForbidden,
@@ -23,7 +24,6 @@ from shared.sources.sources import Sources
 from shared.storage import Store
 from shared.storage_s3 import open_client
 from tests.picky_s3 import running_picky_s3
-from tests.s3_server import BUCKET, S3Server
 from tests.shared.sources.safetensors_bytes import small
 
 A, B = small(b"\1", 100_000), small(b"\2", 100_000)

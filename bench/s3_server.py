@@ -1,22 +1,22 @@
-"""A real S3 server for tests: SeaweedFS from its wheel, all of it in one process and one folder."""
+"""A real S3 server for tests and benches: SeaweedFS from its wheel, all of it in one process and one folder."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from shared import embedded_keeper
+from cli.processes import Command, Process, Say
+from shared.errors import Misconfigured
 
 HOST = "127.0.0.1"
 BUCKET = "hotslot-tests"
@@ -40,34 +40,48 @@ def find_weed() -> str | None:
     return shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 
 
+class S3Process:
+    """The server with its data in ``folder``: it can be killed and started again, and keeps data and address.
+
+    It ends with this process, even if that is killed. ``say`` takes its log.
+    """
+
+    def __init__(self, weed: str, folder: Path, say: Say) -> None:
+        self._ports = _free_ports()
+        self._weed = weed
+        self._folder = folder
+        self._say = say
+        self._process: Process | None = None
+        self.server = S3Server(f"http://{HOST}:{self._ports['s3']}")
+
+    def start(self) -> None:
+        """Start it and wait until it answers; raises SetupError."""
+        command = _command(self._weed, self._folder, self._ports, self.server)
+        self._process = Process(Command("s3", tuple(command), os.environ, self._folder), self._say)
+        _wait_until_it_answers(self._process, self._ports["s3"])
+
+    def kill(self) -> None:
+        """End it at once: its orderly end takes 15 s, and what it has taken is with the operating system."""
+        if self._process is None:
+            return
+        self._process.kill()
+        while self._process.wait(START_S) is None:
+            pass
+        for port in self._ports.values():
+            for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                left.unlink()
+
+
 @contextmanager
 def running_s3_server(weed: str, folder: Path) -> Iterator[S3Server]:
-    """A server with its data in ``folder``, which ends with the block, or with this process if that is killed."""
-    ports = _free_ports()
-    server = S3Server(f"http://{HOST}:{ports['s3']}")
-    with (folder / "server.log").open("wb") as log:
-        keeper = subprocess.Popen(
-            [sys.executable, "-I", embedded_keeper.__file__, str(os.getpid()), *_command(weed, folder, ports, server)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd=folder,
-            start_new_session=True,
-        )
-    with keeper:
-        assert keeper.stdout is not None
-        pid = int(keeper.stdout.readline())
+    """A server with its data in ``folder``, which ends with the block."""
+    with (folder / "server.log").open("w", encoding="utf-8") as log:
+        process = S3Process(weed, folder, lambda _, line: print(line, file=log, flush=True))
         try:
-            _wait_until_it_answers(keeper, ports["s3"], folder)
-            yield server
+            process.start()
+            yield process.server
         finally:
-            # Its orderly end takes 15 s, and nobody needs the data.
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            keeper.wait()
-            for port in ports.values():
-                for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
-                    left.unlink()
+            process.kill()
 
 
 def _free_ports() -> dict[str, int]:
@@ -119,17 +133,17 @@ def _identities(server: S3Server) -> dict[str, object]:
     }
 
 
-def _wait_until_it_answers(keeper: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+def _wait_until_it_answers(process: Process, port: int) -> None:
     end_s = time.monotonic() + START_S
-    while keeper.poll() is None and time.monotonic() < end_s:
+    while process.status() is None and time.monotonic() < end_s:
         connection = HTTPConnection(HOST, port, timeout=5)
         try:
             connection.request("GET", "/healthz")
-            if connection.getresponse().status == 200:
+            if connection.getresponse().status == HTTPStatus.OK:
                 return
         except (OSError, HTTPException):
             pass
         finally:
             connection.close()
         time.sleep(0.1)
-    raise AssertionError("SeaweedFS did not start:\n" + (folder / "server.log").read_text(errors="replace")[-2000:])
+    raise Misconfigured(f"SeaweedFS did not start: {process.last_words}")
