@@ -30,6 +30,8 @@ START_S = 300.0
 SETTLE_S = 240.0
 """A job may need its lease's end and a worker's restart; an event of a notifier that died falls due after half a
 minute and is retried twice; an object of a lost attempt is swept a minute and a half after it was announced."""
+LEAST_GAP_S = 2.0
+"""Between two faults that come late, so that they do not come all at once."""
 GLANCE_S = 1.0
 SAY_EVERY_S = 15.0
 MOST_SENTENCES = 40
@@ -54,7 +56,7 @@ def run(seconds: float, settle_s: float, most_open: int, seed: int, out: Path) -
         traffic = Traffic(clients, lambda number: draw(random, number, served, receiver.url), most_open, Random(seed))
         faults = Faults(stack, Random(seed), say)
         traffic.start()
-        _do_damage(stack, faults, plan(Random(seed), seconds), seconds)
+        lasted_s = _do_damage(stack, faults, plan(Random(seed), seconds), seconds)
         say(OWN_NAME, "the damage is done")
         _await_api(stack, clients)
         traffic.stop()
@@ -63,7 +65,7 @@ def run(seconds: float, settle_s: float, most_open: int, seed: int, out: Path) -
         evidence = look.gather(traffic.followed, clients[0], receiver.calls)
     return report_of(evidence, judge(evidence), faults.done, faults.on_a_job, traffic.refusals) | {
         **settled,
-        "seconds": seconds,
+        "seconds": round(lasted_s, 1),
         "seed": seed,
         "retries_of_callers": traffic.unavailable,
         "cpus": os.cpu_count(),
@@ -105,14 +107,17 @@ def _enough(done: Counter[str], on_a_job: Counter[str]) -> bool:
     return all(done[fault] >= LEAST_OF_EACH for fault in FAULTS) and on_a_job.total() >= LEAST_ON_A_JOB
 
 
-def _do_damage(stack: ChaosStack, faults: Faults, planned: Sequence[tuple[float, Fault]], seconds: float) -> None:
+def _do_damage(stack: ChaosStack, faults: Faults, planned: Sequence[tuple[float, Fault]], seconds: float) -> float:
+    """One fault after the other, none before its time; how long it took, which is more where workers load slowly."""
     began_s = time.monotonic()
     for at_s, fault in planned:
         _sleep_until(began_s + at_s)
         _check(stack)
         faults.begin(fault)
+        time.sleep(LEAST_GAP_S)
     _sleep_until(began_s + seconds)
     faults.join()
+    return time.monotonic() - began_s
 
 
 def _settle(stack: ChaosStack, look: Look, settle_s: float, say: Say) -> dict[str, Any]:
