@@ -100,6 +100,9 @@ class WorkerView(BaseModel):
     state: State
     job: str | None = Field(description="The job it works on.")
     resident: list[str] = Field(description="Sources of the adapters in its slot.")
+    warm: list[str] = Field(description="Sources of adapters in its memory, last used first, at most 32.")
+    warm_adapters: int = Field(description="How many adapters are in its memory.")
+    warm_bytes: int = Field(description="What they occupy.")
     recipe: str = Field(description="The recipe really in force.")
     base_revision: str
     version: str
