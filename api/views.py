@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -53,6 +53,7 @@ class AdapterView(BaseModel):
     source: str
     sha256: str | None
     rank: int = Field(description="Largest rank over its layers.")
+    pinned: bool = Field(description="Workers fetch it beforehand and keep it in memory.")
     inspection: Inspection | None = Field(description="What was seen at registration; null if it comes with a model.")
 
 
@@ -156,14 +157,15 @@ class ReadyView(BaseModel):
     parts: dict[str, PartView]
 
 
-def adapter_view(adapter: RegisteredAdapter) -> AdapterView:
-    """A registered adapter as callers see it."""
+def adapter_view(adapter: RegisteredAdapter, pinned: Collection[str]) -> AdapterView:
+    """A registered adapter as callers see it; ``pinned``: names of those that are."""
     return AdapterView(
         name=adapter.name,
         base_model=adapter.base_model,
         source=shown(adapter.location),
         sha256=adapter.sha256,
         rank=adapter.rank,
+        pinned=adapter.name in pinned,
         inspection=adapter.inspection,
     )
 
