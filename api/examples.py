@@ -142,7 +142,9 @@ def metrics() -> Responses:
     """Some of the numbers."""
     numbers = QueueNumbers("tiny-flux", 3, 1, {"claims": 24, "swaps": 5}, {"hits_memory": 18, "hits_remote": 2})
     text = exposition([numbers], {Status.QUEUED: 3, Status.RUNNING: 1, Status.SUCCEEDED: 20}, [v.WORKER])
-    return {200: {"description": "The numbers.", "content": {MEDIA_TYPE: {"example": text}}}}
+    return {
+        200: {"description": "The numbers.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": text}}}
+    }
 
 
 def receipt_keys() -> Responses:
