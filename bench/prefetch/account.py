@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from shared.job import Job
@@ -30,19 +31,35 @@ def drawn_of(job: Job) -> Drawn:
     return Drawn(begin_ms, begin_ms + sum(timings[name] for name in DRAWING))
 
 
-def account(drawn: Sequence[Drawn]) -> dict[str, Any]:
-    """Idle time between the jobs of one worker, as medians and as a share of a job.
+@dataclass(frozen=True)
+class Measured:
+    """Jobs of one worker, all submitted at once, and what it counted meanwhile (see ``shared.meters``)."""
 
-    Everything between two drawings counts: spooling, looking, claiming, fetching, converting, swapping. What comes
-    before the first job does not, because nobody could have known.
-    """
-    ordered = sorted(drawn, key=lambda one: one.begin_ms)
-    idle_ms = [after.begin_ms - before.end_ms for before, after in pairwise(ordered)]
-    draw_ms = [one.end_ms - one.begin_ms for one in ordered]
+    drawn: list[Drawn]
+    meters: Mapping[str, int]
+
+    @property
+    def idle_ms(self) -> list[float]:
+        """Time between two drawings: spooling, looking, claiming, fetching, converting, swapping.
+
+        What comes before the first job does not count, because nobody could have known.
+        """
+        ordered = sorted(self.drawn, key=lambda one: one.begin_ms)
+        return [after.begin_ms - before.end_ms for before, after in pairwise(ordered)]
+
+
+def summed(rounds: Sequence[Measured]) -> dict[str, Any]:
+    """Medians over all rounds, and the idle time as a share of a job's drawing (means)."""
+    idle_ms = [idle for one in rounds for idle in one.idle_ms]
+    draw_ms = [drawn.end_ms - drawn.begin_ms for one in rounds for drawn in one.drawn]
+    meters = sum((Counter(one.meters) for one in rounds), Counter[str]())
     return {
-        "jobs": len(ordered),
+        "jobs": len(draw_ms),
         "draw_ms": round(median(draw_ms), 1),
         "idle_ms": round(median(idle_ms), 1),
         "idle_worst_ms": round(max(idle_ms), 1),
-        "idle_share": round(sum(idle_ms) / len(idle_ms) / (sum(draw_ms) / len(draw_ms)), 4),
+        "idle_share": round(mean(idle_ms) / mean(draw_ms), 4),
+        "fetch_ms": round(meters["fetch_us"] / meters["fetch_count"] / 1000, 1),
+        "convert_ms": round(meters["convert_us"] / meters["convert_count"] / 1000, 1),
+        "hits": {tier: meters[f"hits_{tier}"] for tier in ("memory", "disk", "remote")},
     }

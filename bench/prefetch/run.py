@@ -9,16 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-import redis
 from safetensors.torch import save
 
 from bench.flux_blocks import random_adapter
-from bench.prefetch.account import account, drawn_of
+from bench.prefetch.account import Measured, drawn_of, summed
 from bench.prefetch.server import SlowServer, running_slow_server
 from cli.environment import for_python, with_decided, without_settings
 from shared.adapters.served import served_bases
@@ -38,33 +37,38 @@ RANK = 32
 CALIBRATING = 3
 PATIENCE_S = 600.0
 NETWORKS = "127.0.0.0/8"
+HITS = ("hits_memory", "hits_disk", "hits_remote")
 T = TypeVar("T")
 
 
-def run(jobs: int, steps: int, fetch_share: float, groups: int, folder: Path) -> dict[str, Any]:
-    """Both, each with adapters of its own, so that none is warm for the second.
+def run(jobs: int, rounds: int, steps: int, fetch_share: float, groups: int, folder: Path) -> dict[str, Any]:
+    """Both in turn, each time with adapters of their own, so that none is warm already.
 
     ``fetch_share``: how long a download takes, as a share of a job's drawing, which is measured first.
     """
-    files = adapter_files(2 * jobs)
+    files = adapter_files(2 * rounds * jobs)
+    size_bytes, left = len(files[0]), iter(files)
+    measured: dict[int, list[Measured]] = {groups: [], 0: []}
     valkey = EmbeddedServer.start(folder / "valkey")
     try:
         with running_slow_server() as server:
             stand = Stand(folder, valkey.url, server, steps)
-            with stand.worker(groups):
-                draw_ms = stand.drawing_ms()
-                server.bytes_per_s = round(len(files[0]) / (fetch_share * draw_ms / 1000))
-                with_it = stand.measure(files[:jobs])
-            with stand.worker(0):
-                without = stand.measure(files[jobs:])
+            for _ in range(rounds):
+                for ahead, found in measured.items():
+                    with stand.worker(ahead):
+                        if not server.bytes_per_s:
+                            server.bytes_per_s = round(size_bytes / (fetch_share * stand.drawing_ms() / 1000))
+                        found.append(stand.measure(list(islice(left, jobs))))
+            bytes_per_s = server.bytes_per_s
     finally:
         valkey.stop()
+    with_it, without = (summed(found) for found in measured.values())
     return {
         "idle_share": with_it["idle_share"],
         "idle_share_without": without["idle_share"],
         "draw_ratio": round(with_it["draw_ms"] / without["draw_ms"], 3),
-        "adapter_bytes": len(files[0]),
-        "bytes_per_s": server.bytes_per_s,
+        "adapter_bytes": size_bytes,
+        "bytes_per_s": bytes_per_s,
         "fetch_share": fetch_share,
         "with_prefetch": with_it,
         "without": without,
@@ -91,7 +95,7 @@ class Stand:
             "adapter_allowed_networks": NETWORKS,
         }
         settings = Settings.model_validate(self._decided)
-        client: redis.Redis = connect_worker(settings)
+        client = connect_worker(settings)
         self._queue = Queue(client, settings)
         self._tickets = Tickets(settings)
         self._presence = Presence(client)
@@ -128,24 +132,18 @@ class Stand:
         drawn = [drawn_of(job) for job in self._done([self._submit([]) for _ in range(CALIBRATING)])]
         return median(one.end_ms - one.begin_ms for one in drawn)
 
-    def measure(self, files: list[bytes]) -> dict[str, Any]:
+    def measure(self, files: list[bytes]) -> Measured:
         """All jobs at once, each with an adapter of its own."""
         pinned = [self._pinned(body) for body in files]
         before = self._meters.read(BASE)
         jobs = self._done([self._submit([adapter]) for adapter in pinned])
-        hits = {tier: f"hits_{tier}" for tier in ("memory", "disk", "remote")}
-        total = len(files)
-        after = wait_for("the worker's account", lambda: self._counted(before, list(hits.values()), total))
+        after = wait_for("the worker's account", lambda: self._counted(before, len(files)))
         new = {name: value - before.get(name, 0) for name, value in after.items()}
-        return account([drawn_of(job) for job in jobs]) | {
-            "fetch_ms": round(new["fetch_us"] / new["fetch_count"] / 1000, 1),
-            "convert_ms": round(new["convert_us"] / new["convert_count"] / 1000, 1),
-            "hits": {tier: new.get(name, 0) for tier, name in hits.items()},
-        }
+        return Measured([drawn_of(job) for job in jobs], new)
 
-    def _counted(self, before: dict[str, int], names: list[str], total: int) -> dict[str, int] | None:
+    def _counted(self, before: dict[str, int], total: int) -> dict[str, int] | None:
         after = self._meters.read(BASE)
-        return after if sum(after.get(name, 0) - before.get(name, 0) for name in names) == total else None
+        return after if sum(after.get(name, 0) - before.get(name, 0) for name in HITS) == total else None
 
     def _pinned(self, body: bytes) -> PinnedAdapter:
         path = f"/{next(self._numbers)}.safetensors"
