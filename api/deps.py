@@ -19,6 +19,7 @@ from shared.errors import InvalidRequest, JobGone, JobNotFound
 from shared.events import Events
 from shared.ids import created_ms_of
 from shared.job import Job, Status
+from shared.meters import Meters
 from shared.outbox import Outbox
 from shared.presence import Presence
 from shared.queue import Queue
@@ -45,6 +46,7 @@ class Services:
     catalogue: Catalogue
     queue: Queue
     registry: Registry
+    meters: Meters
     presence: Presence
     receipt_keys: ReceiptKeys
     tickets: Tickets
@@ -92,6 +94,7 @@ def build(settings: Settings) -> Services:
         catalogue=catalogue,
         queue=queue,
         registry=Registry(client),
+        meters=Meters(client),
         presence=Presence(client),
         receipt_keys=ReceiptKeys(client),
         tickets=tickets,

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from api import example_values as v
 from api import problems as p
+from api.metrics import MEDIA_TYPE, QueueNumbers, exposition
 from api.validation import FieldProblem
 from api.views import (
     AdaptersView,
@@ -27,6 +28,7 @@ from api.views import (
     worker_view,
 )
 from shared.catalogue import read_catalogue
+from shared.job import Status
 from shared.registry import RegisteredAdapter
 from shared.view import JobView
 
@@ -114,12 +116,12 @@ def inspection() -> Responses:
 
 def adapter(status: int, description: str) -> Responses:
     """A registered adapter."""
-    return {status: {"model": AdapterView} | _json(description, registered=adapter_view(v.SKETCH))}
+    return {status: {"model": AdapterView} | _json(description, registered=adapter_view(v.SKETCH, []))}
 
 
 def adapters() -> Responses:
     """All registered adapters."""
-    return {200: _json("All registered adapters.", all=AdaptersView(adapters=[adapter_view(v.SKETCH)]))}
+    return {200: _json("All registered adapters.", all=AdaptersView(adapters=[adapter_view(v.SKETCH, [])]))}
 
 
 def queues() -> Responses:
@@ -134,6 +136,15 @@ def queues() -> Responses:
 def workers() -> Responses:
     """Living workers."""
     return {200: _json("All living workers.", one=WorkersView(workers=[worker_view(v.WORKER)]))}
+
+
+def metrics() -> Responses:
+    """Some of the numbers."""
+    numbers = QueueNumbers("tiny-flux", 3, 1, {"claims": 24, "swaps": 5}, {"hits_memory": 18, "hits_remote": 2})
+    text = exposition([numbers], {Status.QUEUED: 3, Status.RUNNING: 1, Status.SUCCEEDED: 20}, [v.WORKER])
+    return {
+        200: {"description": "The numbers.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": text}}}
+    }
 
 
 def receipt_keys() -> Responses:

@@ -17,6 +17,7 @@ from api import (
     routes_events,
     routes_files,
     routes_jobs,
+    routes_metrics,
     routes_receipts,
     routes_status,
 )
@@ -57,6 +58,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(routes_adapters.router)
     app.include_router(routes_receipts.router)
     app.include_router(routes_status.router)
+    app.include_router(routes_metrics.router)
     return app
 
 

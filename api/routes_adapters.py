@@ -1,4 +1,4 @@
-"""Adapters: look into a file, give it a name, forget the name."""
+"""Adapters: look into a file, give it a name, keep it in memory, forget the name."""
 
 from __future__ import annotations
 
@@ -76,14 +76,15 @@ def register_adapter(request: Annotated[RegisterRequest, Body()], here: Services
         inspection=inspection.model_copy(update={"sha256": identity.sha256}),
     )
     here.registry.put(adapter)
-    return adapter_view(adapter)
+    return adapter_view(adapter, here.registry.pinned())
 
 
 @router.get("", summary="List adapters", responses=examples.adapters() | examples.problems(503))
 def list_adapters(here: ServicesHere) -> AdaptersView:
     """Every registered adapter, by name."""
     found = sorted(here.registry.all().values(), key=lambda adapter: adapter.name)
-    return AdaptersView(adapters=[adapter_view(adapter) for adapter in found])
+    pinned = here.registry.pinned()
+    return AdaptersView(adapters=[adapter_view(adapter, pinned) for adapter in found])
 
 
 AdapterName = Annotated[str, Path(description="The name that it was registered with.", examples=["sketch"])]
@@ -96,10 +97,35 @@ AdapterName = Annotated[str, Path(description="The name that it was registered w
 )
 def read_adapter(name: AdapterName, here: ServicesHere) -> AdapterView:
     """One registered adapter."""
-    found = here.registry.all().get(name)
-    if found is None:
-        raise AdapterNotFound(f"No adapter {shown(name)} is registered here.")
-    return adapter_view(found)
+    return adapter_view(_found(here, name), here.registry.pinned())
+
+
+@router.post(
+    "/{name}/pin",
+    summary="Keep an adapter in memory",
+    responses=examples.adapter(200, "It is pinned.") | examples.problems(404, 503),
+)
+def pin_adapter(name: AdapterName, here: ServicesHere) -> AdapterView:
+    """Let every worker of its base model fetch and convert it soon, if it has not yet, and keep it in memory.
+
+    The pin belongs to the name: registered anew, the new file is kept. What does not fit into a worker's memory beside
+    other pinned adapters is not kept there.
+    """
+    found = _found(here, name)
+    here.registry.pin(name, here.queue.server_time_ms())
+    return adapter_view(found, [name])
+
+
+@router.delete(
+    "/{name}/pin",
+    summary="Let an adapter go",
+    responses=examples.adapter(200, "It is not pinned.") | examples.problems(404, 503),
+)
+def unpin_adapter(name: AdapterName, here: ServicesHere) -> AdapterView:
+    """Let workers evict it from memory like any other. It stays registered."""
+    found = _found(here, name)
+    here.registry.unpin(name)
+    return adapter_view(found, [])
 
 
 @router.delete(
@@ -113,6 +139,13 @@ def delete_adapter(name: AdapterName, here: ServicesHere) -> None:
     _refuse_reserved(here, name, "name")
     if not here.registry.remove(name):
         raise AdapterNotFound(f"No adapter {shown(name)} is registered here.")
+
+
+def _found(here: Services, name: str) -> RegisteredAdapter:
+    found = here.registry.some([name]).get(name)
+    if found is None:
+        raise AdapterNotFound(f"No adapter {shown(name)} is registered here.")
+    return found
 
 
 def _refuse_reserved(here: Services, name: str, field: str) -> None:

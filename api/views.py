@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -53,6 +53,7 @@ class AdapterView(BaseModel):
     source: str
     sha256: str | None
     rank: int = Field(description="Largest rank over its layers.")
+    pinned: bool = Field(description="Workers fetch it beforehand and keep it in memory.")
     inspection: Inspection | None = Field(description="What was seen at registration; null if it comes with a model.")
 
 
@@ -100,6 +101,9 @@ class WorkerView(BaseModel):
     state: State
     job: str | None = Field(description="The job it works on.")
     resident: list[str] = Field(description="Sources of the adapters in its slot.")
+    warm: list[str] = Field(description="Sources of adapters in its memory, last used first, at most 32.")
+    warm_adapters: int = Field(description="How many adapters are in its memory.")
+    warm_bytes: int = Field(description="What they occupy.")
     recipe: str = Field(description="The recipe really in force.")
     base_revision: str
     version: str
@@ -154,14 +158,15 @@ class ReadyView(BaseModel):
     parts: dict[str, PartView]
 
 
-def adapter_view(adapter: RegisteredAdapter) -> AdapterView:
-    """A registered adapter as callers see it."""
+def adapter_view(adapter: RegisteredAdapter, pinned: Collection[str]) -> AdapterView:
+    """A registered adapter as callers see it; ``pinned``: names of those that are."""
     return AdapterView(
         name=adapter.name,
         base_model=adapter.base_model,
         source=shown(adapter.location),
         sha256=adapter.sha256,
         rank=adapter.rank,
+        pinned=adapter.name in pinned,
         inspection=adapter.inspection,
     )
 

@@ -66,6 +66,8 @@ WORKER = Key("worker", "hotslot:worker:{worker}", "hash", "presence", "15 s afte
 WORKERS = Key("workers", "hotslot:workers", "zset", "presence", "15 s after the last beat")
 NOTIFIER = Key("notifier", "hotslot:notifier:{host}", "string", "presence", "15 s after the last beat")
 ADAPTERS = Key("adapters", "hotslot:adapters", "hash", "registry", "kept: one field per registered name")
+PINNED = Key("pinned", "hotslot:adapters:pinned", "hash", "registry", "kept: one field per pinned name, when it was")
+METERS = Key("meters", "hotslot:meters:{base}", "hash", "meters", "kept: a dozen counters per base model")
 
 RECEIPT_KEYS = Key("receipt_keys", "hotslot:receipt-keys", "hash", "receipt keys", "kept: one field per signing key")
 

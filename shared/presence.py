@@ -19,7 +19,10 @@ State = Literal["starting", "idle", "busy", "stopping"]
 
 
 class WorkerInfo(BaseModel):
-    """One worker as last reported. ``resident``: sources in its slot; times are Unix milliseconds."""
+    """One worker as last reported. Times are Unix milliseconds.
+
+    ``resident``: sources in its slot. ``warm``: sources in its memory, last used first, the first few.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -36,6 +39,9 @@ class WorkerInfo(BaseModel):
     job: str = ""
     resident: tuple[str, ...] = ()
     resident_group: str = ""
+    warm: tuple[str, ...] = ()
+    warm_adapters: int = 0
+    warm_bytes: int = 0
     swaps: int = 0
     jobs: int = 0
     load_ms: int = 0
@@ -95,4 +101,5 @@ class Presence:
 
 
 def _read(fields: dict[str, str]) -> WorkerInfo:
-    return WorkerInfo.model_validate(fields | {"resident": json.loads(fields.get("resident", "[]"))})
+    lists = {name: json.loads(fields.get(name, "[]")) for name in ("resident", "warm")}
+    return WorkerInfo.model_validate(fields | lists)

@@ -250,6 +250,13 @@ class Queue:
             # A record can end between the two reads.
             return Counter(base for base in pipe.execute() if base)
 
+    def counts(self) -> dict[Status, int]:
+        """How many jobs are of each state; ended ones as long as they are listed."""
+        with reached(), self._redis.pipeline(transaction=True) as pipe:
+            for status in Status:
+                pipe.zcard(keys.INDEX(status))
+            return dict(zip(Status, pipe.execute(), strict=True))
+
     def head(self, base_model: str, group: str) -> Job | None:
         """The group's oldest waiting job."""
         ids = members_of(self._redis, keys.GROUP(base_model, group), 0, 0)

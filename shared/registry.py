@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from shared import keys
 from shared.adapters.inspection import Inspection
+from shared.job import PinnedAdapter
 from shared.server import fields_of, reached
 
 
@@ -29,6 +30,12 @@ class RegisteredAdapter(BaseModel):
     inspection: Inspection | None = None
     """What was seen when it was registered; None for what comes with a base model."""
 
+    def admitted(self, scale: float = 1.0) -> PinnedAdapter:
+        """What a job that names it is held to."""
+        return PinnedAdapter(
+            source=self.name, scale=scale, sha256=self.sha256, location=self.location, revision=self.revision
+        )
+
 
 class Registry:
     """Registered adapters on one server; raises ``QueueUnavailable`` when it is not reached."""
@@ -42,9 +49,31 @@ class Registry:
             self._redis.hset(keys.ADAPTERS(), adapter.name, adapter.model_dump_json())
 
     def remove(self, name: str) -> bool:
-        """Forget the name, if it was known. Queued jobs keep what they were admitted with."""
+        """Forget the name and its pin, if it was known. Queued jobs keep what they were admitted with."""
+        with reached(), self._redis.pipeline(transaction=True) as pipe:
+            pipe.hdel(keys.ADAPTERS(), name)
+            pipe.hdel(keys.PINNED(), name)
+            return bool(pipe.execute()[0])
+
+    def pin(self, name: str, now_ms: int) -> None:
+        """Let workers keep what this name means in memory, also once it is registered anew."""
         with reached():
-            return bool(self._redis.hdel(keys.ADAPTERS(), name))
+            self._redis.hset(keys.PINNED(), name, now_ms)
+
+    def unpin(self, name: str) -> None:
+        """Let workers evict it."""
+        with reached():
+            self._redis.hdel(keys.PINNED(), name)
+
+    def pinned(self) -> frozenset[str]:
+        """Names that are pinned."""
+        with reached():
+            return frozenset(cast("list[str]", self._redis.hkeys(keys.PINNED())))
+
+    def pinned_for(self, base_model: str) -> list[RegisteredAdapter]:
+        """What is pinned for this base model, by name."""
+        found = self.some(sorted(self.pinned()))
+        return [adapter for adapter in found.values() if adapter.base_model == base_model]
 
     def all(self) -> dict[str, RegisteredAdapter]:
         """Every registered adapter by name."""

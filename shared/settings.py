@@ -55,6 +55,10 @@ class Settings(BaseSettings):
     """So much of them is kept; the least recently used go first."""
     adapter_cache_spare_bytes: int = Field(default=1 << 30, ge=0)
     """So much of the disk is left free."""
+    adapter_memory_bytes: int = Field(default=4 << 30, ge=0)
+    """So much of converted adapters each worker keeps in memory; the longest unused go first, pinned ones never."""
+    prefetch_groups: int = Field(default=4, ge=0)
+    """The adapters of so many groups of jobs are brought into memory while earlier jobs are drawn; 0: of none."""
 
     hf_endpoint: str = Field(default_factory=lambda: _of_the_hub("HF_ENDPOINT") or "https://huggingface.co")
     """Hub of ``hf:`` adapter sources; ``HF_ENDPOINT`` if not set. It may be a private address."""

@@ -117,6 +117,11 @@ class AdapterCache:
         self.drop(sha256)
         return None
 
+    def has(self, key: str) -> bool:
+        """Whether ``find`` would find it now; this is no use of it."""
+        entry = self._read(key)
+        return entry is not None and self._path(entry[0]).exists()
+
     @contextmanager
     def part(self, key: str, on_wait: OnWait) -> Iterator[Part]:
         """What there is of a file, locked. While another one has it, ``on_wait`` is called every ``POLL_S``."""

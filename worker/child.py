@@ -12,6 +12,7 @@ from functools import partial
 
 from shared.catalogue import BaseModelEntry
 from shared.errors import SetupError, Unavailable
+from shared.meters import Meter, Meters
 from shared.presence import Presence
 from shared.queue import Queue
 from shared.receipt import signer_of
@@ -28,12 +29,17 @@ from worker.flags import Flags
 from worker.lease import Interrupted
 from worker.path import Desk, serve_one
 from worker.persist import persist
+from worker.prefetch import Prefetcher
 from worker.spool import Spool
+from worker.supply import Supply
+from worker.tally import Tally
 from worker.upload import Uploads
 
 log = logging.getLogger(__name__)
 
 REGISTER_BUDGET_S = 3600.0
+MOST_SHOWN = 32
+"""Of the adapters in memory so many are named."""
 MOST_FAULTS = 3
 """After so many jobs in a row that failed through no fault of their own, the device itself may be poisoned."""
 
@@ -78,7 +84,7 @@ class Child:
         try:
             job = serve_one(self._desk, lambda job: self._beat.say(state="busy", job=job.id))
             if job is not None:
-                self._beat.say(state="idle", job="", **self._account(self._desk))
+                self._tell(state="idle", job="")
             if self._desk.queue.depth(self._entry.name):
                 self._tickets.ring_if_quiet(base_queue(self._entry.name))
         except Unavailable as error:
@@ -90,6 +96,7 @@ class Child:
     def stop(self) -> None:
         """Join what is being uploaded."""
         if self._desk is not None:
+            self._desk.prefetcher.stop()
             self._desk.uploads.close(max(1.0, self._flags.stop_at_s - time.monotonic()))
             self._beat.stop()
 
@@ -100,7 +107,7 @@ class Child:
 
         started_s = time.monotonic()
         log.info("loading %s", self._entry.name)
-        engine = DiffusersEngine.load(self._entry)
+        engine = DiffusersEngine.load(self._entry, memory_bytes=self._settings.adapter_memory_bytes)
         loaded_s = time.monotonic()
         engine.warm()
         warm_s = time.monotonic()
@@ -128,10 +135,27 @@ class Child:
             with suppress(Interrupted):
                 uploads.add(spooled)
         builtin = builtin_adapters(self._entry)
+        settings = self._settings
+        tally = Tally()
+        supply = Supply(engine, Fetcher.of(settings), builtin, settings.adapter_folder, tally)
         registry = Registry(client)
         for adapter in registered(engine, self._entry, builtin):
             persist(partial(registry.put, adapter), time.monotonic() + REGISTER_BUDGET_S)
-        settings = self._settings
+            supply.learn(adapter.admitted(), adapter.sha256 or "")
+        limits = Limits(settings.streak_max, settings.overtake_max, settings.payback, settings.slack_jobs)
+        prefetcher = Prefetcher(
+            self._entry.name,
+            self._name,
+            queue,
+            registry,
+            supply,
+            tally,
+            limits,
+            settings.prefetch_groups,
+            lambda: self._flags.stop_at_s,
+            self._tell,
+        )
+        self._meters = Meters(client)
         self._desk = Desk(
             name=self._name,
             holder=holder_of(self._name, os.getpid()),
@@ -140,11 +164,11 @@ class Child:
             engine=engine,
             spool=self._spool,
             uploads=uploads,
-            limits=Limits(settings.streak_max, settings.overtake_max, settings.payback, settings.slack_jobs),
+            limits=limits,
             lease_ms=settings.lease_ms,
-            builtin_adapters=builtin,
-            adapter_folder=settings.adapter_folder,
-            fetcher=Fetcher.of(settings),
+            supply=supply,
+            prefetcher=prefetcher,
+            tally=tally,
             stop_at_s=lambda: self._flags.stop_at_s,
         )
         self._beat = Beat(
@@ -159,10 +183,11 @@ class Child:
                 "base_revision": engine.base_revision,
                 "load_ms": load_ms,
                 "warmup_ms": warmup_ms,
-                **self._account(self._desk),
+                **account_of(self._desk),
             },
         )
         self._beat.start()
+        prefetcher.start()
         self._flags.ready_pid = os.getpid()
         self._beat.say()
         self._tickets.ring_if_quiet(base_queue(self._entry.name))
@@ -171,15 +196,35 @@ class Child:
         self._flags.exit_status = status
         os._exit(status)
 
-    @staticmethod
-    def _account(desk: Desk) -> dict[str, object]:
-        return {
-            "resident": desk.resident_sources,
-            "resident_group": desk.resident,
-            "swaps": desk.swaps,
-            "jobs": desk.jobs,
+    def _tell(self, **changes: object) -> None:
+        """Report what the desk has come to, and what was counted."""
+        if self._desk is None:
+            return
+        self._beat.say(**changes, **account_of(self._desk))
+        desk, memory = self._desk, self._desk.engine.memory
+        elsewhere: dict[Meter, int] = {
+            "convert_count": memory.made,
+            "convert_us": round(memory.made_s * 1e6),
             "recompiles": desk.engine.recompiles,
         }
+        # What is not taken now is sent the next time.
+        with suppress(Unavailable):
+            desk.tally.send(partial(self._meters.add, self._entry.name), elsewhere)
+
+
+def account_of(desk: Desk) -> dict[str, object]:
+    """What a worker says of itself between jobs."""
+    memory = desk.engine.memory
+    return {
+        "resident": desk.resident_sources,
+        "resident_group": desk.resident,
+        "warm": desk.supply.shown(MOST_SHOWN),
+        "warm_adapters": len(memory.sha256s),
+        "warm_bytes": memory.size_bytes,
+        "swaps": desk.swaps,
+        "jobs": desk.jobs,
+        "recompiles": desk.engine.recompiles,
+    }
 
 
 def holder_of(worker: str, child_pid: int) -> str:

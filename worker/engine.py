@@ -17,7 +17,6 @@ from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterError
 from shared.families.family import component_of
 from shared.job import AppliedAdapterRecord
-from worker.compact import CompactCache
 from worker.compiled import State, compilations, compile_in_place, sizes_of, states, uncompiled_unless
 from worker.compose import Weighted, check_ranks, compose
 from worker.convert import read_adapter
@@ -27,12 +26,13 @@ from worker.families.table import TORCH_FAMILIES
 from worker.layout import Layouts
 from worker.libraries import diffusers, peft, transformers
 from worker.load import load_pipeline, set_threads, slot_dtype
+from worker.memory import AdapterMemory, Memory
 from worker.packed import Packed, pack
 from worker.slot import Slot
 
 log = logging.getLogger(__name__)
 
-CACHE_BYTES = 1 << 30
+MEMORY_BYTES = 1 << 30
 """Default cap of the converted adapters that are kept in memory."""
 
 
@@ -55,7 +55,7 @@ class DiffusersEngine:
     """A pipeline of diffusers with Hotslot's slot; implements ``Engine``."""
 
     def __init__(
-        self, pipeline: Any, entry: BaseModelEntry, base_revision: str, cache_bytes: int = CACHE_BYTES
+        self, pipeline: Any, entry: BaseModelEntry, base_revision: str, memory_bytes: int = MEMORY_BYTES
     ) -> None:
         """The pipeline is on its device already; no adapter may be loaded in it."""
         self._pipeline = pipeline
@@ -73,10 +73,12 @@ class DiffusersEngine:
         if entry.compile is not None:
             compile_in_place(components[denoiser], entry.compile.backend, len(self._states))
         self._compilations: int | None = None
-        self._cache: CompactCache[Packed] = CompactCache(cache_bytes)
+        self._memory: Memory[Packed] = Memory(memory_bytes)
 
     @classmethod
-    def load(cls, entry: BaseModelEntry, threads: int | None = None) -> DiffusersEngine:
+    def load(
+        cls, entry: BaseModelEntry, threads: int | None = None, memory_bytes: int = MEMORY_BYTES
+    ) -> DiffusersEngine:
         """Load the base model of this catalogue entry and inject its slot; ``Misconfigured`` if it cannot be.
 
         ``threads``: CPU threads of torch, see ``set_threads``. Pictures are promised to be bit-equal only between
@@ -84,7 +86,7 @@ class DiffusersEngine:
         """
         set_threads(entry, threads)
         pipeline, revision = load_pipeline(entry)
-        return cls(pipeline, entry, revision)
+        return cls(pipeline, entry, revision, memory_bytes)
 
     @property
     def recipe(self) -> str:
@@ -110,6 +112,11 @@ class DiffusersEngine:
         return self._base.layers
 
     @property
+    def memory(self) -> AdapterMemory:
+        """The adapters that were converted and are kept."""
+        return self._memory
+
+    @property
     def recompiles(self) -> int:
         """How many graphs were compiled since the warm-up; anything but 0 makes a job wait for the compiler."""
         return 0 if self._compilations is None else compilations() - self._compilations
@@ -128,7 +135,10 @@ class DiffusersEngine:
         self._compilations = compilations()
 
     def prepare(self, adapters: Sequence[AdapterFile]) -> PreparedAdapters:
-        """Read, verify and convert, or take from the cache by hash; touches no slot. Raises ``AdapterError``."""
+        """Read, verify and convert, or take from the memory by hash; touches no slot. Raises ``AdapterError``.
+
+        Safe from any thread, also while another one draws.
+        """
         prepared = PreparedAdapters(tuple(adapters), tuple(map(self._packed, adapters)))
         check_ranks(prepared.adapters, self._entry.slot.top_rank)
         return prepared
@@ -167,17 +177,15 @@ class DiffusersEngine:
         return drawn
 
     def _packed(self, file: AdapterFile) -> Packed:
-        kept = self._cache.get(file.sha256)
-        if kept is not None:
-            return kept
+        return self._memory.get_or_make(file.sha256, lambda: self._converted(file))
+
+    def _converted(self, file: AdapterFile) -> Packed:
         try:
             adapter = read_adapter(file.path, file.sha256, self._base, self._dtype)
         except AdapterError as error:
             message = f"adapter {file.source!r}: {error.message}"
             raise type(error)(message, field="adapters", reason=error.reason) from error
-        packed = pack(adapter, self._layouts, self._dtype, pinned=self._entry.device != "cpu")
-        self._cache.put(packed)
-        return packed
+        return pack(adapter, self._layouts, self._dtype, pinned=self._entry.device.startswith("cuda"))
 
     def _applied(self, file: AdapterFile, adapter: Packed) -> AppliedAdapterRecord:
         components = [component_of(layer) for layer, _ in adapter.ranks]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shared.job import AppliedAdapterRecord
+from worker.memory import AdapterMemory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,6 +79,10 @@ class Engine(Protocol):
         """Versions of the libraries that draw."""
 
     @property
+    def memory(self) -> AdapterMemory:
+        """The adapters that were converted and are kept."""
+
+    @property
     def recompiles(self) -> int:
         """How many graphs were compiled since the warm-up."""
 
@@ -85,7 +90,7 @@ class Engine(Protocol):
         """Draw and compile what no job is to wait for."""
 
     def prepare(self, adapters: Sequence[AdapterFile]) -> Prepared:
-        """Read, verify and convert; touches no slot. Raises ``AdapterError``."""
+        """Read, verify and convert; touches no slot. Safe from any thread. Raises ``AdapterError``."""
 
     def swap(self, prepared: Prepared) -> SwapReport:
         """Write the slot and read it back. Raises ``SlotCorrupt`` when it does not hold what was written."""

@@ -68,6 +68,10 @@ class Fetcher:
             )
             return self._cache.keep(key, part)
 
+    def has(self, identity: Identity) -> bool:
+        """Whether it is here, so that ``fetch`` need not ask the source."""
+        return self._cache.has(identity.key)
+
     def drop_damaged(self, held: Held) -> bool:
         """Forget a cached file whose bytes on disk are no longer those that were fetched; whether it was so."""
         if sha256_matches(held):

@@ -8,29 +8,27 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
-from shared import adapter_files
 from shared.catalogue import BaseModelEntry
-from shared.errors import AdapterChanged, GenerationFailed, HotslotError, QueueUnavailable, UnknownAdapter, WorkerError
-from shared.groups import NO_ADAPTERS, adapters_of, short
-from shared.job import Job, JobError, PinnedAdapter, Receipt
+from shared.errors import GenerationFailed, HotslotError, QueueUnavailable, WorkerError
+from shared.groups import NO_ADAPTERS, adapters_of
+from shared.job import Job, JobError, Receipt
+from shared.meters import Meter, Tier
 from shared.queue import Queue
-from shared.sources.identity import Identity
-from shared.sources.source import is_remote
-from worker.adapter_cache import Held
 from worker.choose import Here, Limits, choose
-from worker.engine_types import AdapterFile, Drawing, DrawnImage, Engine, Prepared, SwapReport
-from worker.fetch import Fetcher
+from worker.engine_types import Drawing, DrawnImage, Engine, Prepared, SwapReport
 from worker.lease import Interrupted, Lease, Why
 from worker.pace import Measured
 from worker.persist import persist
+from worker.prefetch import Prefetcher
 from worker.spool import Spool, Spooled, SpooledImage
+from worker.supply import Supply
+from worker.tally import Tally
 from worker.upload import Uploads
 from worker.vocabulary import strange_words
 
@@ -40,6 +38,12 @@ CLAIM_TRIES = 5
 PREPARE_BUDGET_S = 120.0
 STEP_BUDGET_S = 120.0
 SETTLE_BUDGET_S = 60.0
+HITS: dict[Tier, Meter] = {
+    "slot": "hits_slot",
+    "memory": "hits_memory",
+    "disk": "hits_disk",
+    "remote": "hits_remote",
+}
 T = TypeVar("T")
 
 
@@ -57,12 +61,10 @@ class Desk:
     uploads: Uploads
     limits: Limits
     lease_ms: int
-    builtin_adapters: Mapping[str, Path]
-    adapter_folder: Path | None
-    fetcher: Fetcher
+    supply: Supply
+    prefetcher: Prefetcher
+    tally: Tally
     stop_at_s: Callable[[], float]
-    adapters_in_memory: Callable[[], Collection[str]] = tuple
-    """SHA-256 of each adapter that needs neither fetching nor reading."""
     resident: str = NO_ADAPTERS
     resident_sources: tuple[str, ...] = ()
     """The adapters in the slot as they were asked for, for people."""
@@ -85,13 +87,13 @@ def serve_one(desk: Desk, on_claim: Callable[[Job], None]) -> Job | None:
     with Lease(desk.queue, job.id, job.attempt, desk.lease_ms, desk.stop_at_s) as lease:
         try:
             lease.stage(PREPARE_BUDGET_S)
-            stays, is_warm = job.group == desk.resident, adapters_of(job.group) <= warm(desk)
+            stays, is_warm = job.group == desk.resident, adapters_of(job.group) <= desk.supply.warm()
             started_s = time.monotonic()
-            with ExitStack() as holds:
-                prepared = prepare(desk, job, lease, holds)
+            prepared = prepare(desk, job, lease)
             fetched_s = time.monotonic()
             report = swap(desk, job, prepared)
             swapped_s = time.monotonic()
+            desk.prefetcher.look_ahead(Here(desk.resident, desk.streak), desk.measured.pace)
             drawn = draw(desk, job, lease)
             if not stays:
                 desk.measured.swapped("warm" if is_warm else "cold", (swapped_s - started_s) * 1000)
@@ -123,7 +125,7 @@ def take(desk: Desk) -> Job | None:
     limits, token = desk.limits, secrets.token_hex(16)
     for _ in range(CLAIM_TRIES):
         groups = desk.queue.look(desk.entry.name, desk.resident, desk.name)
-        here = Here(desk.resident, desk.streak, warm(desk))
+        here = Here(desk.resident, desk.streak, desk.supply.warm())
         choice = choose(groups, here, desk.measured.pace, limits)
         if choice is None:
             return None
@@ -138,25 +140,8 @@ def take(desk: Desk) -> Job | None:
     return None
 
 
-def warm(desk: Desk) -> frozenset[str]:
-    """The adapters in memory, as group keys name them."""
-    return frozenset(map(short, desk.adapters_in_memory()))
-
-
-def prepare(desk: Desk, job: Job, lease: Lease, holds: ExitStack) -> Prepared:
-    """Fetch, read, verify and convert the job's adapters. A cached file that went bad on disk is fetched anew, once."""
-    held: list[Held] = []
-    try:
-        return desk.engine.prepare(fetch(desk, job, lease, holds, held))
-    except AdapterChanged:
-        damaged = [one for one in held if desk.fetcher.drop_damaged(one)]
-        if not damaged:
-            raise
-    return desk.engine.prepare(fetch(desk, job, lease, holds, []))
-
-
-def fetch(desk: Desk, job: Job, lease: Lease, holds: ExitStack, held: list[Held]) -> list[AdapterFile]:
-    """The adapters' files on this machine. Those of the cache are added to ``held``, and evicted after ``holds``."""
+def prepare(desk: Desk, job: Job, lease: Lease) -> Prepared:
+    """Bring the job's adapters into memory; counts where they were."""
 
     def on_progress() -> None:
         lease.stage(PREPARE_BUDGET_S)
@@ -164,39 +149,33 @@ def fetch(desk: Desk, job: Job, lease: Lease, holds: ExitStack, held: list[Held]
             # What is fetched so far stays for whoever goes on.
             raise Interrupted("handed_back")
 
-    def on_disk(adapter: PinnedAdapter) -> tuple[Path, str]:
-        if not is_remote(adapter.location):
-            return locate(desk, adapter), adapter.sha256 or ""
-        identity = Identity(adapter.location, adapter.revision, adapter.sha256)
-        one = holds.enter_context(desk.fetcher.fetch(identity, on_progress))
-        held.append(one)
-        return one.path, one.sha256
-
-    files = [(adapter, *on_disk(adapter)) for adapter in job.spec.adapters]
-    return [
-        AdapterFile(source=adapter.source, path=path, sha256=sha256, scale=adapter.scale, revision=adapter.revision)
-        for adapter, path, sha256 in files
-    ]
+    tiers = tiers_of(desk, job)
+    cold = [adapter for adapter, tier in zip(job.spec.adapters, tiers, strict=True) if tier == "remote"]
+    with desk.prefetcher.aside_for(cold):
+        prepared = desk.supply.prepare(job.spec.adapters, on_progress)
+    for tier in tiers:
+        desk.tally.add(HITS[tier])
+    return prepared
 
 
-def locate(desk: Desk, adapter: PinnedAdapter) -> Path:
-    """Where a file lies that needs no fetching; ``UnknownAdapter`` when this worker has none."""
-    kind, _, rest = adapter.location.partition(":")
-    if kind == "builtin" and rest in desk.builtin_adapters:
-        return desk.builtin_adapters[rest]
-    if kind == "file":
-        return adapter_files.resolve(desk.adapter_folder, rest)
-    raise UnknownAdapter(f"adapters: this worker cannot read {adapter.source!r}.", field="adapters")
+def tiers_of(desk: Desk, job: Job) -> list[Tier]:
+    """Where each of the job's adapters is now."""
+    if job.group == desk.resident:
+        return ["slot" for _ in job.spec.adapters]
+    return [desk.supply.tier_of(adapter) for adapter in job.spec.adapters]
 
 
 def swap(desk: Desk, job: Job, prepared: object) -> SwapReport:
     """Put the job's adapters into the slot; a change of the adapter set counts as a swap."""
+    started_s = time.monotonic()
     try:
         report = desk.engine.swap(prepared)
     except Exception:
         # Whatever the slot holds now, no waiting group may count on it.
         desk.resident, desk.resident_sources = "unknown", ()
         raise
+    if report.changed:
+        desk.tally.took("swap", time.monotonic() - started_s)
     desk.resident_sources = tuple(one.source for one in report.applied)
     desk.streak = desk.streak + 1 if job.group == desk.resident else 1
     if job.group != desk.resident:

@@ -174,3 +174,30 @@ def test_names_of_built_in_adapters_are_taken(live: Live) -> None:
 )
 def test_what_cannot_be_registered(live: Live, body: dict[str, Any], code: str, field: str) -> None:
     assert problem_of(live.http.post("/v1/adapters", json=body), 422, code)["field"] == field
+
+
+def test_pins(live: Live) -> None:
+    live.register("night", "mosaic")
+    assert live.http.post("/v1/adapters/night/pin").json()["pinned"] is True
+    assert live.http.get("/v1/adapters/night").json()["pinned"] is True
+    listed = live.http.get("/v1/adapters").json()["adapters"]
+    assert {one["name"]: one["pinned"] for one in listed} == {"mosaic": False, "night": True}
+    registry = Registry(live.redis)
+    assert [one.name for one in registry.pinned_for(BASE)] == ["night"]
+    assert registry.pinned_for("another") == []
+    assert live.http.delete("/v1/adapters/night/pin").json()["pinned"] is False
+    assert registry.pinned_for(BASE) == []
+
+
+def test_a_pin_belongs_to_the_name_and_goes_with_it(live: Live) -> None:
+    body = {"name": "sketch", "source": SOURCE, "base_model": BASE}
+    assert live.http.post("/v1/adapters", json=body).json()["pinned"] is False
+    live.http.post("/v1/adapters/sketch/pin")
+    assert live.http.post("/v1/adapters", json=body).json()["pinned"] is True
+    live.http.delete("/v1/adapters/sketch")
+    assert live.http.post("/v1/adapters", json=body).json()["pinned"] is False
+
+
+def test_what_is_not_registered_cannot_be_pinned(live: Live) -> None:
+    for ask in (live.http.post, live.http.delete):
+        problem_of(ask("/v1/adapters/nobody/pin"), 404, "adapter_not_found")

@@ -51,11 +51,14 @@ ROUTES = {
     ("post", "/v1/adapters/inspect"),
     ("get", "/v1/adapters/{name}"),
     ("delete", "/v1/adapters/{name}"),
+    ("post", "/v1/adapters/{name}/pin"),
+    ("delete", "/v1/adapters/{name}/pin"),
     ("get", "/v1/queues"),
     ("get", "/v1/receipt-keys"),
     ("get", "/v1/workers"),
     ("get", "/healthz"),
     ("get", "/readyz"),
+    ("get", "/metrics"),
 }
 
 FORMS: dict[tuple[str, str], type[BaseModel]] = {
@@ -68,6 +71,8 @@ FORMS: dict[tuple[str, str], type[BaseModel]] = {
     ("get", "/v1/adapters"): AdaptersView,
     ("post", "/v1/adapters/inspect"): Inspection,
     ("get", "/v1/adapters/{name}"): AdapterView,
+    ("post", "/v1/adapters/{name}/pin"): AdapterView,
+    ("delete", "/v1/adapters/{name}/pin"): AdapterView,
     ("get", "/v1/queues"): QueuesView,
     ("get", "/v1/receipt-keys"): ReceiptKeysView,
     ("get", "/v1/workers"): WorkersView,

@@ -10,17 +10,28 @@ import numpy as np
 
 from shared.job import AppliedAdapterRecord
 from worker.engine_types import AdapterFile, Drawing, DrawnImage, SwapReport
+from worker.memory import Memory
+
+
+@dataclass(frozen=True)
+class FakeAdapter:
+    """Something of one byte."""
+
+    sha256: str
+    size_bytes: int = 1
 
 
 @dataclass
 class FakeEngine:
-    """Paints each image in one grey that depends on the adapters and the seed."""
+    """Paints each image in one grey that depends on the adapters and the seed. Keeps no adapter, unless told to."""
 
     on_prepare: Callable[[Sequence[AdapterFile]], None] = lambda adapters: None
+    on_convert: Callable[[AdapterFile], None] = lambda adapter: None
+    memory: Memory[FakeAdapter] = field(default_factory=lambda: Memory(0))
+    recompiles: int = 0
     on_draw_step: Callable[[int], None] = lambda done: None
     recipe: str = "fake"
     base_revision: str = "0"
-    recompiles: int = 0
     library_versions: Mapping[str, str] = field(default_factory=dict)
     slot: tuple[AdapterFile, ...] = ()
     drawn: list[tuple[str, ...]] = field(default_factory=list)
@@ -29,7 +40,13 @@ class FakeEngine:
 
     def prepare(self, adapters: Sequence[AdapterFile]) -> Any:
         self.on_prepare(adapters)
+        for one in adapters:
+            self.memory.get_or_make(one.sha256, lambda one=one: self._converted(one))  # type: ignore[misc]
         return tuple(adapters)
+
+    def _converted(self, file: AdapterFile) -> FakeAdapter:
+        self.on_convert(file)
+        return FakeAdapter(file.sha256)
 
     def swap(self, prepared: Any) -> SwapReport:
         changed = prepared != self.slot

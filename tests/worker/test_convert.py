@@ -16,7 +16,7 @@ from shared.families.flux import FLUX, transformer_layers
 from shared.families.sd15 import SD15
 from tests.worker.adapter_files import OUT, QUERY, VALUE, Part, adapter, tensors_of, write
 from tests.worker.random_flux import RandomFlux
-from worker.compact import CompactAdapter, CompactCache, CompactLayer
+from worker.compact import CompactAdapter
 from worker.convert import read_adapter
 from worker.libraries import FluxPipeline, LoraLayer, hushed, inject_adapter_in_model, peft
 from worker.load import load_pipeline
@@ -196,22 +196,6 @@ def test_a_pickle_is_never_loaded(shapes: dict[str, LayerShape], tmp_path: Path)
     torch.save({"a": torch.zeros(1)}, tmp_path / "a.safetensors")
     with pytest.raises(AdapterUnreadable, match="pickle"):
         read(tmp_path / "a.safetensors", shapes)
-
-
-def test_the_cache_drops_what_was_used_longest_ago() -> None:
-    def compact(name: str) -> CompactAdapter:
-        return CompactAdapter(name, {"x": CompactLayer(torch.zeros(1, 4), torch.zeros(4, 1))})
-
-    cache: CompactCache[CompactAdapter] = CompactCache(cap_bytes=2 * compact("a").size_bytes)
-    for name in ("a", "b"):
-        cache.put(compact(name))
-    assert cache.get("a") is not None
-    cache.put(compact("c"))
-    assert [name for name in "abc" if cache.get(name) is not None] == ["a", "c"]
-    huge = CompactAdapter("d", {"x": CompactLayer(torch.zeros(1, 400), torch.zeros(4, 1))})
-    cache.put(huge)
-    assert cache.get("d") is None
-    assert cache.get("a") is not None
 
 
 @pytest.mark.parametrize("stored", [torch.float8_e4m3fn, torch.float8_e5m2])

@@ -20,6 +20,7 @@ from shared.errors import AdapterNotFinite, QueueUnavailable, StoreUnavailable
 from shared.job import Job, Status
 from shared.queue import Queue
 from shared.receipt import check_signature
+from shared.registry import Registry
 from shared.server import connect_worker
 from shared.settings import Settings
 from shared.storage import Store, open_store
@@ -28,8 +29,12 @@ from tests.shared.test_receipt import SIGNER
 from tests.worker.fakes import FakeEngine
 from worker.choose import Limits
 from worker.fetch import Fetcher
+from worker.memory import Memory
 from worker.path import Desk, serve_one
+from worker.prefetch import Prefetcher
 from worker.spool import Spool
+from worker.supply import Supply
+from worker.tally import Tally
 from worker.upload import MOST_PENDING, Uploads
 
 BASE = "tiny-flux"
@@ -43,10 +48,20 @@ class Bench:
     desk: Desk
     engine: FakeEngine
     queue: Queue
+    registry: Registry
     store: Store
     settings: Settings
     numbers: Iterator[int]
     stop_at_s: float = 0.0
+
+    def supply_from(self, fetcher: Fetcher) -> None:
+        """Let adapters be fetched by this one, and by a new prefetcher that is not started."""
+        desk = self.desk
+        builtin = {name: self.settings.data_folder / name for name in NAMES}
+        desk.supply = Supply(self.engine, fetcher, builtin, None, desk.tally)
+        desk.prefetcher = Prefetcher(
+            BASE, "w1", self.queue, self.registry, desk.supply, desk.tally, desk.limits, 4, lambda: self.stop_at_s
+        )
 
     def submit(self, *adapters: str, **changes: object) -> str:
         time.sleep(0.002)
@@ -78,7 +93,9 @@ def bench(redis_url: str, client: redis.Redis, tmp_path: Path) -> Iterator[Bench
     queue, store, engine = Queue(client, settings), open_store(settings), FakeEngine()
     spool = Spool(tmp_path / "spool", "w1")
     spool.own()
+    limits, tally = Limits(streak_max=16, overtake_max=64, payback=1e9, slack_jobs=2), Tally()
     made: list[Bench] = []
+    supply = Supply(engine, Fetcher.of(settings), {}, None, tally)
     desk = Desk(
         name="w1",
         holder="w1",
@@ -87,14 +104,15 @@ def bench(redis_url: str, client: redis.Redis, tmp_path: Path) -> Iterator[Bench
         engine=engine,
         spool=spool,
         uploads=new_uploads(queue, store, spool),
-        limits=Limits(streak_max=16, overtake_max=64, payback=1e9, slack_jobs=2),
+        limits=limits,
         lease_ms=settings.lease_ms,
-        builtin_adapters={name: tmp_path / name for name in NAMES},
-        adapter_folder=None,
-        fetcher=Fetcher.of(settings),
+        supply=supply,
+        prefetcher=Prefetcher(BASE, "w1", queue, Registry(client), supply, tally, limits, 4, lambda: 0.0),
+        tally=tally,
         stop_at_s=lambda: made[0].stop_at_s,
     )
-    made.append(Bench(desk, engine, queue, store, settings, iter(range(1, 1000))))
+    made.append(Bench(desk, engine, queue, Registry(client), store, settings, iter(range(1, 1000))))
+    made[0].supply_from(Fetcher.of(settings))
     yield made[0]
     made[0].desk.uploads.close(5)
 
@@ -143,19 +161,17 @@ def test_almost_free_swaps_leave_the_order_of_arrival(bench: Bench) -> None:
 
 
 def test_a_worker_measures_swaps_and_drawing(bench: Bench) -> None:
-    in_memory: list[str] = []
-    bench.desk.adapters_in_memory = lambda: in_memory
+    bench.engine.memory = Memory(1 << 20)
     bench.engine.on_prepare = lambda adapters: time.sleep(0.02)
     bench.engine.on_draw_step = lambda done: time.sleep(0.005)
-    for name in ("ink", "ink", "oil"):
+    for name in ("ink", "ink", "oil", "ink"):
         bench.submit(name)
         bench.serve()
-        in_memory = [adapter.sha256 or "" for adapter in spec("ink", "oil").adapters]
     pace = bench.desk.measured.pace
     assert pace.service_ms >= 20
     assert pace.cold_swap_ms >= 20
     assert pace.warm_swap_ms >= 20
-    assert bench.desk.swaps == 2
+    assert bench.desk.swaps == 3
 
 
 @pytest.mark.parametrize(

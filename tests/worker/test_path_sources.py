@@ -28,7 +28,7 @@ BODY = small(b"\1", 400_000)
 @pytest.fixture
 def server(bench: Bench) -> Iterator[SourceServer]:
     with running() as server:
-        bench.desk.fetcher = Fetcher.of(web_settings(bench))
+        bench.supply_from(Fetcher.of(web_settings(bench)))
         yield server
 
 

@@ -16,7 +16,7 @@ from shared import keys
 from shared.catalogue import BUNDLED
 from shared.embedded import EmbeddedServer
 from shared.errors import SetupError
-from shared.job import Job, JobSpec, PinnedAdapter, Status
+from shared.job import Job, JobSpec, Status
 from shared.presence import Presence
 from shared.queue import Queue
 from shared.registry import Registry
@@ -59,11 +59,8 @@ class Stand:
 
     def submit(self, *adapters: str, **changes: object) -> str:
         known = self.registry.all()
-        pinned = [
-            PinnedAdapter(source=name, scale=1.0, sha256=known[name].sha256, location=known[name].location)
-            for name in adapters
-        ]
-        job: JobSpec = spec(**changes).model_copy(update={"adapters": pinned})
+        named = [known[name].admitted() for name in adapters]
+        job: JobSpec = spec(**({"adapters": named} | changes))
         job_id = self.queue.submit(f"job{next(self._numbers):06}", job)
         self.tickets.ring(BASE)
         return job_id

@@ -1,0 +1,1 @@
+"""What prefetching saves when every job needs an adapter that is nowhere near yet."""
