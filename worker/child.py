@@ -178,6 +178,7 @@ class Child:
             "resident_group": desk.resident,
             "swaps": desk.swaps,
             "jobs": desk.jobs,
+            "recompiles": desk.engine.recompiles,
         }
 
 

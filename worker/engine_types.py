@@ -77,8 +77,12 @@ class Engine(Protocol):
     def library_versions(self) -> Mapping[str, str]:
         """Versions of the libraries that draw."""
 
+    @property
+    def recompiles(self) -> int:
+        """How many graphs were compiled since the warm-up."""
+
     def warm(self) -> None:
-        """Draw once, so that the first job does not pay for it."""
+        """Draw and compile what no job is to wait for."""
 
     def prepare(self, adapters: Sequence[AdapterFile]) -> Prepared:
         """Read, verify and convert; touches no slot. Raises ``AdapterError``."""

@@ -20,6 +20,7 @@ class FakeEngine:
     on_draw_step: Callable[[int], None] = lambda done: None
     recipe: str = "fake"
     base_revision: str = "0"
+    recompiles: int = 0
     library_versions: Mapping[str, str] = field(default_factory=dict)
     slot: tuple[AdapterFile, ...] = ()
     drawn: list[tuple[str, ...]] = field(default_factory=list)
