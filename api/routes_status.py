@@ -45,7 +45,8 @@ def list_queues(here: ServicesHere) -> QueuesView:
 @router.get("/v1/workers", summary="List workers", responses=examples.workers() | examples.problems(503))
 def list_workers(here: ServicesHere) -> WorkersView:
     """Living workers, what each does and holds."""
-    return WorkersView(workers=[worker_view(worker) for worker in here.presence.alive()])
+    drained = {name for base_model in here.catalogue.base_models for name in here.queue.paused(base_model)}
+    return WorkersView(workers=[worker_view(worker, worker.name in drained) for worker in here.presence.alive()])
 
 
 @router.get("/healthz", summary="Is the process up", responses=examples.alive())
@@ -80,6 +81,7 @@ def _queue(here: Services, base_model: str, workers: list[WorkerInfo], now_ms: i
         running,
         workers,
         queue.stats(base_model),
+        is_paused="" in queue.paused(base_model),
     )
 
 

@@ -46,6 +46,7 @@ GROUP = Key("group", "hotslot:queue:{base}:group:{group}", "zset", "queue", "whi
 CLAIMS = Key("claims", "hotslot:queue:{base}:claims", "zset", "queue", "while jobs of the base model wait")
 RESIDENTS = Key("residents", "hotslot:queue:{base}:residents", "hash", "queue", "1 h after the last claim")
 SHARES = Key("shares", "hotslot:queue:{base}:shares", "hash", "queue", "while jobs of the base model wait")
+PAUSED = Key("paused", "hotslot:paused:{base}", "hash", "queue", "kept: until the queue or worker is resumed")
 STATS = Key("stats", "hotslot:stats:{base}", "hash", "queue", "kept: three counters and two clocks per base model")
 
 CLAIM = Key("claim", "hotslot:claim:{token}", "string", "queue", "10 minutes")

@@ -77,8 +77,10 @@ class Child:
             return
         try:
             job = serve_one(self._desk, lambda job: self._beat.say(state="busy", job=job.id))
-            if job is not None:
-                self._beat.say(state="idle", job="", **self._account(self._desk))
+            if job is None:
+                # Nothing waits, or this worker may not have it now: if it may later, reclaim rings.
+                return
+            self._beat.say(state="idle", job="", **self._account(self._desk))
             if self._desk.queue.depth(self._entry.name):
                 self._tickets.ring_if_quiet(base_queue(self._entry.name))
         except Unavailable as error:
