@@ -127,8 +127,8 @@ def queues() -> Responses:
     """All queues."""
     groups = [GroupView(adapters=["outline"], waiting=3, oldest_wait_ms=420, overtaken=1)]
     stats = {"claims": 24, "swaps": 5, "overtaken_max": 4}
-    served = queue_view("tiny-flux", 3, groups, 1, [v.WORKER], stats, is_paused=False)
-    unserved = queue_view("tiny-flux", 3, groups, 0, [], stats, is_paused=False)
+    served = queue_view("tiny-flux", 3, groups, 1, [v.WORKER], stats, is_served=True, is_paused=False)
+    unserved = queue_view("tiny-flux", 3, groups, 0, [], stats, is_served=True, is_paused=False)
     return {200: _json("All queues.", served=QueuesView(queues=[served]), unserved=QueuesView(queues=[unserved]))}
 
 

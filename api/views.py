@@ -81,7 +81,9 @@ class QueueView(BaseModel):
     running: int
     live_workers: int
     paused: bool
-    warning: str | None = Field(description="Set when nobody serves this base model, or its queue is paused.")
+    warning: str | None = Field(
+        description="Set when jobs have to wait: nobody serves this base model, or its queue is paused."
+    )
     claims: int = Field(description="Claims since the queue was made.")
     swaps: int = Field(description="Changes of adapters since the queue was made.")
     overtaken_max: int = Field(description="The most that any job has been overtaken; never above the bound.")
@@ -210,6 +212,7 @@ def queue_view(
     workers: Sequence[WorkerInfo],
     stats: Mapping[str, int],
     *,
+    is_served: bool,
     is_paused: bool,
 ) -> QueueView:
     """One queue, with a warning when nobody serves it."""
@@ -222,14 +225,16 @@ def queue_view(
         running=running,
         live_workers=living,
         paused=is_paused,
-        warning=_warning(base_model, living, is_paused=is_paused),
+        warning=_warning(base_model, living, is_served=is_served, is_paused=is_paused),
         claims=stats.get("claims", 0),
         swaps=stats.get("swaps", 0),
         overtaken_max=stats.get("overtaken_max", 0),
     )
 
 
-def _warning(base_model: str, living: int, *, is_paused: bool) -> str | None:
+def _warning(base_model: str, living: int, *, is_served: bool, is_paused: bool) -> str | None:
+    if not is_served:
+        return f"{base_model} is not in the catalogue any more: bring it back, or cancel the jobs that wait for it."
     if is_paused:
         return f"The queue of {base_model} is paused: resume it with POST /v1/queues/{base_model}/resume."
     return None if living else f"No worker serves {base_model} right now."

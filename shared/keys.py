@@ -40,6 +40,7 @@ EVENTS = Key("events", "hotslot:events:{job}", "stream", "queue", "retention aft
 INDEX = Key("index", "hotslot:index:{status}", "zset", "queue", "empty when unused; ended jobs: twice retention")
 IDEMPOTENCY = Key("idempotency", "hotslot:idempotency:{tenant}:{key}", "hash", "queue", "24 h")
 
+QUEUES = Key("queues", "hotslot:queues", "zset", "queue", "while jobs wait")
 WAITING = Key("waiting", "hotslot:queue:{base}:waiting", "zset", "queue", "while jobs of the base model wait")
 HEADS = Key("heads", "hotslot:queue:{base}:heads", "zset", "queue", "while jobs of the base model wait")
 GROUP = Key("group", "hotslot:queue:{base}:group:{group}", "zset", "queue", "while jobs of the group wait")

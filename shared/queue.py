@@ -255,6 +255,10 @@ class Queue:
         with reached():
             return int(self._redis.zcard(keys.WAITING(base_model)))
 
+    def waited_for(self) -> list[str]:
+        """Names of the base models that jobs wait for, whether they are served here or not; sorted."""
+        return members_of(self._redis, keys.QUEUES())
+
     def running(self) -> Counter[str]:
         """How many jobs hold a lease, per base model."""
         with reached(), self._redis.pipeline(transaction=False) as pipe:

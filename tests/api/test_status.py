@@ -14,10 +14,12 @@ from fastapi.testclient import TestClient
 from api.main import create_app
 from api.readiness import Readiness
 from shared.errors import StoreUnavailable
+from shared.ids import new_job_id
 from shared.job import Job
 from shared.presence import Presence
 from shared.settings import Settings
 from tests.api.live import BASE, Live, problem_of
+from tests.shared.jobs import spec
 
 
 def _get(live: Live, path: str) -> Any:
@@ -55,6 +57,16 @@ def test_an_empty_queue(live: Live) -> None:
         "swaps": 0,
         "overtaken_max": 0,
     }
+
+
+def test_jobs_of_a_base_model_that_was_taken_out_are_seen_and_can_be_cancelled(live: Live) -> None:
+    job_id = live.queue.submit(new_job_id(), spec(base_model="gone"))
+    served, gone = _get(live, "/v1/queues")["queues"]
+    assert (served["base_model"], gone["base_model"], gone["depth"]) == (BASE, "gone", 1)
+    assert "not in the catalogue any more" in gone["warning"]
+    assert live.http.get(f"/v1/jobs/{job_id}").json()["status"] == "queued"
+    assert live.http.post(f"/v1/jobs/{job_id}/cancel").json()["status"] == "cancelled"
+    assert [queue["base_model"] for queue in _get(live, "/v1/queues")["queues"]] == [BASE]
 
 
 def test_a_paused_queue_hands_out_nothing_and_takes_jobs(live: Live) -> None:

@@ -236,6 +236,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_is_ahead_when_nothing_waits(self) -> None:
+        assert self.queue.waited_for() == ([BASE] if self.model.line else [])
         if not self.model.line:
             self.shares.forget()
             assert not self.client.exists(keys.SHARES(BASE))
