@@ -50,6 +50,8 @@ class QueueModel:
     overtake_max: int
     max_losses: int
     jobs: dict[str, ModelJob] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
+    """Workers that get nothing; "" for all of them."""
     claims_ms: list[int] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
     overtaken_max: int = 0
@@ -84,6 +86,8 @@ class QueueModel:
 
     def claim(self, group: str, holder: str) -> ModelJob | Literal["empty", "bound"]:
         """The head of the group, unless the oldest job must go first. Heads past their deadline end on the way."""
+        if self.paused & {"", holder}:
+            return "empty"
         while True:
             heads = self.heads()
             if group not in heads:

@@ -212,6 +212,16 @@ class QueueMachine(RuleBasedStateMachine):
         if twice:
             assert self.queue.reclaim() == []
 
+    @rule(worker=st.sampled_from(["", "w1"]), pauses=st.booleans())
+    def pause_or_resume(self, worker: str, pauses: bool) -> None:
+        """Pauses are ended more often than begun: otherwise most runs would stand still."""
+        if worker in self.model.paused:
+            self.queue.resume(BASE, worker)
+            self.model.paused.remove(worker)
+        elif pauses:
+            self.queue.pause(BASE, worker)
+            self.model.paused.add(worker)
+
     @rule()
     def deliver(self) -> None:
         for row in self.outbox.take(1000, 60_000):
@@ -226,6 +236,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_is_ahead_when_nothing_waits(self) -> None:
+        assert self.queue.waited_for() == ([BASE] if self.model.line else [])
         if not self.model.line:
             self.shares.forget()
             assert not self.client.exists(keys.SHARES(BASE))
