@@ -11,7 +11,7 @@ from api.limits import range_of, shown, takes
 from shared.catalogue import BaseModelEntry, Catalogue
 from shared.errors import AdapterNotReady, AdapterRankTooLarge, InvalidRequest, UnknownAdapter
 from shared.job import JobSpec, PinnedAdapter
-from shared.presence import WorkerInfo
+from shared.presence import State
 from shared.registry import RegisteredAdapter
 from shared.request import LARGEST_SEED, AdapterRequest, JobRequest
 from shared.sources.identity import Identity
@@ -72,9 +72,9 @@ def admit(
     return spec, _warnings(request, entry)
 
 
-def unserved(base_model: str, workers: Iterable[WorkerInfo]) -> list[str]:
-    """A warning when no living worker serves the base model, or will when it has loaded it."""
-    if any(worker.base_model == base_model and worker.state != "stopping" for worker in workers):
+def unserved(base_model: str, workers: Iterable[tuple[str, State]]) -> list[str]:
+    """A warning when none of the living workers serves the base model, or will when it has loaded it."""
+    if any(served == base_model and state != "stopping" for served, state in workers):
         return []
     return [f"No worker serves {base_model} right now; the job waits until one does."]
 

@@ -43,7 +43,7 @@ def submit(here: Services, request: JobRequest, idempotency_key: str | None) -> 
         lambda: secrets.randbelow(DRAWN_SEEDS),
     )
     here.inspector.check_job(spec)
-    warnings += unserved(spec.base_model, here.presence.alive())
+    warnings += unserved(spec.base_model, here.presence.states())
     job_id = new_job_id()
     stored = here.queue.submit(
         job_id, spec, warnings=warnings, idempotency_key=idempotency_key or "", body_sha256=body_sha256

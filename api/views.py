@@ -112,6 +112,7 @@ class WorkerView(BaseModel):
     jobs: int = Field(description="Jobs done since it started.")
     swaps: int = Field(description="Changes of adapters since it started.")
     load_ms: int = Field(description="Time it took to load its base model and warm it up.")
+    recompiles: int = Field(description="Graphs compiled since the warm-up, while jobs waited; not 0 means a fault.")
     warmup_ms: int = Field(description="Time of that for the warm-up: everything is compiled then that ever will be.")
     started_at: Moment
     seen_at: Moment

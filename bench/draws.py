@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -30,7 +31,7 @@ from worker.engine_types import AdapterFile, Drawing
 from worker.playground.adapters import ADAPTERS
 from worker.playground.language import NEW_COLOUR, NEW_SHAPE, Scene, all_scenes
 from worker.playground.lessons import held_out
-from worker.tiny_flux import tiny_flux
+from worker.tiny_flux import WEIGHTS, tiny_flux
 
 STEPS = 8
 FIRST_SEED = 5_000_000
@@ -41,10 +42,12 @@ KEEPS_SHAPE = ("outline", "night", NEW_COLOUR)
 class Artist:
     """The engine that serves jobs, drawing one scene after the other; remembers how long each took."""
 
-    def __init__(self) -> None:
-        self._engine = DiffusersEngine.load(read_catalogue().get("tiny-flux"))
+    def __init__(self, weights: Path) -> None:
+        found = tiny_flux(weights)
+        entry = read_catalogue().get("tiny-flux").model_copy(update={"source": str(found.pipeline_folder)})
+        self._engine = DiffusersEngine.load(entry, threads=1)
         self._engine.warm()
-        self._files = tiny_flux().adapters
+        self._files = found.adapters
         self._seed = FIRST_SEED
         self.seconds: list[float] = []
 
@@ -94,9 +97,9 @@ def asked_scenes(name: str, count: int) -> list[Scene]:
     return some(all_scenes(colours=(NEW_COLOUR,)) if name == NEW_COLOUR else all_scenes(), count)
 
 
-def measure(prompts: int, each: int) -> dict[str, object]:
-    """The whole evaluation; ``each``: pictures per adapter."""
-    artist = Artist()
+def measure(weights: Path, prompts: int, each: int) -> dict[str, object]:
+    """The whole evaluation of the weights in this folder; ``each``: pictures per adapter."""
+    artist = Artist(weights)
     scenes = some(all_scenes(), prompts)
     plain = artist.draw(scenes)
     seen = list(map(look, plain))
@@ -127,10 +130,11 @@ def measure(prompts: int, each: int) -> dict[str, object]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.draws")
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, help="folder of weights (default: the bundled ones)")
     parser.add_argument("--prompts", type=int, default=240, help="plain pictures (default: 240)")
     parser.add_argument("--each", type=int, default=60, help="pictures per adapter (default: 60)")
     options = parser.parse_args()
-    print(json.dumps(measure(options.prompts, options.each)))
+    print(json.dumps(measure(options.weights, options.prompts, options.each)))
 
 
 if __name__ == "__main__":

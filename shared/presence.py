@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import redis
 from pydantic import BaseModel, ConfigDict
@@ -46,6 +46,7 @@ class WorkerInfo(BaseModel):
     jobs: int = 0
     load_ms: int = 0
     warmup_ms: int = 0
+    recompiles: int = 0
 
 
 class Presence:
@@ -77,10 +78,19 @@ class Presence:
         with reached():
             return bool(self._redis.exists(keys.NOTIFIER(host)))
 
+    def states(self) -> list[tuple[str, State]]:
+        """Base model and state of each of them. In one round trip, because every submit asks."""
+        fields = [f"{keys.WORKER('*')}->{field}" for field in ("base_model", "state")]
+        with reached():
+            rows = cast(
+                "list[tuple[str | None, State | None]]",
+                self._redis.sort(keys.WORKERS(), by="nosort", get=fields, groups=True),
+            )
+        return [(base_model, state) for base_model, state in rows if base_model and state]
+
     def alive(self) -> list[WorkerInfo]:
         """Workers that reported lately, by name."""
         names = members_of(self._redis, keys.WORKERS())
-        # In one round trip, because every submit asks.
         with reached(), self._redis.pipeline(transaction=False) as pipe:
             for name in names:
                 pipe.hgetall(keys.WORKER(name))

@@ -101,6 +101,11 @@ def check_server(client: redis.Redis, settings: Settings) -> None:
         if isinstance(error.__cause__, redis.AuthenticationError):
             raise ServerRefused("The server refuses the user or password in HOTSLOT_REDIS_URL.") from error
         raise
+    if info.get("loading"):
+        # Until it has read its file, a server says that it keeps none.
+        raise QueueUnavailable(
+            "The job server (Redis or Valkey) is still loading its data; try again in a few seconds."
+        )
     if info.get("cluster_enabled"):
         raise ServerRefused("Redis Cluster is not supported; use one server, or a replica set with Sentinel.")
     if not settings.redis_require_durable:

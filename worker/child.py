@@ -223,6 +223,7 @@ def account_of(desk: Desk) -> dict[str, object]:
         "warm_bytes": memory.size_bytes,
         "swaps": desk.swaps,
         "jobs": desk.jobs,
+        "recompiles": desk.engine.recompiles,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ from worker.memory import AdapterMemory, Memory
 from worker.packed import Packed, pack
 from worker.slot import Slot
 
+log = logging.getLogger(__name__)
+
 MEMORY_BYTES = 1 << 30
 """Default cap of the converted adapters that are kept in memory."""
 
@@ -43,7 +46,8 @@ class PreparedAdapters:
     @property
     def weighted(self) -> list[Weighted]:
         """Each with its strength, sorted, so that the order within a request changes nothing."""
-        pairs = [(adapter, file.scale) for adapter, file in zip(self.adapters, self.files, strict=True)]
+        # Minus zero is made zero: both are one strength, but they give other bits.
+        pairs = [(adapter, file.scale + 0.0) for adapter, file in zip(self.adapters, self.files, strict=True)]
         return sorted(pairs, key=lambda weighted: (weighted[0].sha256, weighted[1]))
 
 
@@ -68,7 +72,7 @@ class DiffusersEngine:
         self._slot = Slot(components, self._layouts, entry.slot.rank_tiers, self._dtype, entry.device)
         if entry.compile is not None:
             compile_in_place(components[denoiser], entry.compile.backend, len(self._states))
-        self._compilations = 0
+        self._compilations: int | None = None
         self._memory: Memory[Packed] = Memory(memory_bytes)
 
     @classmethod
@@ -88,7 +92,8 @@ class DiffusersEngine:
     def recipe(self) -> str:
         """The recipe in force, with what decides about the last bits."""
         threads = f", {torch.get_num_threads()} threads" if self._entry.device == "cpu" else ""
-        return f"{self._entry.recipe}, {self._entry.dtype}, {self._entry.device}{threads}"
+        recipe = f"compiled by {self._entry.compile.backend}" if self._entry.compile else self._entry.recipe
+        return f"{recipe}, {self._entry.dtype}, {self._entry.device}{threads}"
 
     @property
     def base_revision(self) -> str:
@@ -114,7 +119,7 @@ class DiffusersEngine:
     @property
     def recompiles(self) -> int:
         """How many graphs were compiled since the warm-up; anything but 0 makes a job wait for the compiler."""
-        return compilations() - self._compilations
+        return 0 if self._compilations is None else compilations() - self._compilations
 
     def warm(self) -> None:
         """Draw one picture without adapters, and whatever else is compiled, so that no job pays for it."""
@@ -164,8 +169,12 @@ class DiffusersEngine:
         """
         self._slot.require_known()
         warmed = not self._states or (drawing.width, drawing.height) in sizes_of(self._states)
+        before = self.recompiles
         with uncompiled_unless(warmed):
-            return draw(self._pipeline, self._family, drawing, on_step, self._entry.sampling)
+            drawn = draw(self._pipeline, self._family, drawing, on_step, self._entry.sampling)
+        if self.recompiles > before:
+            log.warning("the denoiser was compiled anew for a picture of %d x %d", drawing.width, drawing.height)
+        return drawn
 
     def _packed(self, file: AdapterFile) -> Packed:
         return self._memory.get_or_make(file.sha256, lambda: self._converted(file))

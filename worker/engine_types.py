@@ -87,7 +87,7 @@ class Engine(Protocol):
         """How many graphs were compiled since the warm-up."""
 
     def warm(self) -> None:
-        """Draw once, so that the first job does not pay for it."""
+        """Draw and compile what no job is to wait for."""
 
     def prepare(self, adapters: Sequence[AdapterFile]) -> Prepared:
         """Read, verify and convert; touches no slot. Safe from any thread. Raises ``AdapterError``."""

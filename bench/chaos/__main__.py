@@ -14,7 +14,7 @@ from bench.chaos.run import SETTLE_S, run
 def main() -> int:
     """Read the command line, run, print."""
     parser = argparse.ArgumentParser(prog="python -m bench.chaos", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long faults and jobs go on")
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long faults and jobs go on at least")
     parser.add_argument(
         "--settle-seconds", type=float, default=SETTLE_S, help="how long all may take to end afterwards"
     )

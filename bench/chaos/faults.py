@@ -13,20 +13,20 @@ from pathlib import Path
 from random import Random
 from threading import Lock
 
-from bench.chaos.plan import Fault
+from bench.chaos.plan import FAULTS, Fault
 from bench.chaos.stack import APIS, LEASE_MS, NOTIFIER, WORKERS, ChaosStack
 from cli.kept import KeptProgram
 from cli.processes import Say
 from shared import keys
-from shared.errors import HotslotError, QueueUnavailable
+from shared.errors import HotslotError
 from shared.queue import Queue
 from shared.server import connect_worker, members_of
 
 VALKEY_AWAY_S = 1.0
 STORE_AWAY_S = 5.0
 PAUSE_S = LEASE_MS / 1000 + 2.0
-WAIT_FOR_WORK_S = 6.0
-"""How long a fault waits for a worker with a job before it takes an idle one."""
+WAIT_FOR_WORK_S = 20.0
+"""How long a fault waits for a worker with a job before it takes an idle one: on a slow machine, a model's loading."""
 GLANCE_S = 0.05
 OWN_NAME = "chaos"
 
@@ -43,11 +43,13 @@ class Faults:
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="fault")
         self._begun: list[Future[None]] = []
         self._lock = Lock()
+        # One of a kind at a time: a store that is away cannot be killed once more.
+        self._turns = {fault: Lock() for fault in FAULTS}
         self.done: Counter[str] = Counter()
         self.on_a_job: Counter[str] = Counter()
 
     def begin(self, fault: Fault) -> None:
-        """Begin one; returns at once."""
+        """Begin one as soon as a worker has a job; returns without waiting for its end."""
         acts: dict[Fault, Callable[[], None]] = {
             "worker_child": lambda: self._on_worker(fault, _kill_child),
             "worker": lambda: self._on_worker(fault, lambda one: _send(one, signal.SIGKILL)),
@@ -57,7 +59,10 @@ class Faults:
             "valkey": lambda: self._at_work(fault, lambda: self._stack.restart_valkey(VALKEY_AWAY_S)),
             "store": lambda: self._at_work(fault, self._store_away),
         }
-        self._begun.append(self._pool.submit(acts[fault]))
+        until_s = time.monotonic() + WAIT_FOR_WORK_S
+        while not self._working() and time.monotonic() < until_s:
+            time.sleep(GLANCE_S)
+        self._begun.append(self._pool.submit(self._in_turn, fault, acts[fault]))
 
     def join(self) -> None:
         """Wait until all are done and undone; raises what one of them raised."""
@@ -65,16 +70,18 @@ class Faults:
             one.result()
         self._pool.shutdown()
 
+    def _in_turn(self, fault: Fault, act: Callable[[], None]) -> None:
+        with self._turns[fault]:
+            act()
+
     def _on(self, fault: Fault, program: KeptProgram) -> None:
         self._at_work(fault, lambda: _send(_once_running(program), signal.SIGKILL))
 
     def _at_work(self, fault: Fault, act: Callable[[], None]) -> None:
-        self._wait(lambda: self._working())
         self._count(fault, bool(self._working()), fault)
         act()
 
     def _on_worker(self, fault: Fault, act: Callable[[KeptProgram], None]) -> None:
-        self._wait(lambda: self._working())
         working = self._working()
         name = self._random.choice(sorted(working) or sorted(WORKERS))
         program = _once_running(self._stack.programs[name])
@@ -92,16 +99,11 @@ class Faults:
             self.done[fault] += 1
             self.on_a_job[fault] += on_a_job
 
-    def _wait(self, look: Callable[[], object]) -> None:
-        until_s = time.monotonic() + WAIT_FOR_WORK_S
-        while not look() and time.monotonic() < until_s:
-            time.sleep(GLANCE_S)
-
     def _working(self) -> set[str]:
         """Names of the programs that hold a job which is being drawn now."""
         try:
             jobs = [self._queue.get(job) for job in members_of(self._client, keys.LEASES())]
-        except (QueueUnavailable, HotslotError):
+        except HotslotError:
             return set()
         drawing = {job.worker for job in jobs if job.worker and job.step < job.steps}
         return {name for name in WORKERS if _holds(self._stack.programs[name], drawing)}

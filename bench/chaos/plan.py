@@ -12,6 +12,8 @@ while; a worker stopped beyond its lease and let go on."""
 
 FAULTS: tuple[Fault, ...] = ("worker_child", "worker", "api", "notifier", "valkey", "store", "pause")
 LEAST_OF_EACH = 3
+LEAST_ON_A_JOB = 8
+"""Of all faults, so many must meet a worker with a job."""
 EVERY_S = 5.0
 
 

@@ -19,7 +19,7 @@ BORNE = frozenset({"worker_lost"})
 
 
 @dataclass(frozen=True)
-class Fault:
+class Broken:
     """One broken promise; ``kind`` is the count that it goes into."""
 
     kind: str
@@ -45,52 +45,52 @@ no job names. leaked_keys: see ``keyspace``. leases: held by nobody. unasked_job
 wrong_ends: an end that nothing explains, as a failure of another kind, or success after an acknowledged cancel."""
 
 
-def judge(evidence: Evidence) -> list[Fault]:
+def judge(evidence: Evidence) -> list[Broken]:
     """Every broken promise."""
     calls: dict[str, list[Call]] = defaultdict(list)
     for call in evidence.calls:
         calls[call.job_id].append(call)
-    found = [fault for job in evidence.jobs for fault in _job_faults(job, evidence, calls[job.followed.id])]
+    found = [one for job in evidence.jobs for one in _job_faults(job, evidence, calls[job.followed.id])]
     found += _picture_faults(evidence.jobs)
     named = {
         image.key for job in evidence.jobs if job.record and job.record.result for image in job.record.result.images
     }
-    found += [Fault("orphans", f"no job names the object {key}") for key in sorted(evidence.objects - named)]
-    found += [Fault("leaked_keys", f"the key {name!r} stays for ever") for name in leaked(evidence.keys_left)]
-    found += [Fault("leases", "a lease is held")] * evidence.leases
-    found += [Fault("missing_events", "an event still waits")] * evidence.events_waiting
+    found += [Broken("orphans", f"no job names the object {key}") for key in sorted(evidence.objects - named)]
+    found += [Broken("leaked_keys", f"the key {name!r} stays for ever") for name in leaked(evidence.keys_left)]
+    found += [Broken("leases", "a lease is held")] * evidence.leases
+    found += [Broken("missing_events", "an event still waits")] * evidence.events_waiting
     strangers = max(0, evidence.jobs_known - len(evidence.jobs))
-    found += [Fault("unasked_jobs", "a job that nobody was told of")] * strangers
-    found += [Fault("duplicate_events", "a call with a wrong signature")] * len(calls[""])
+    found += [Broken("unasked_jobs", "a job that nobody was told of")] * strangers
+    found += [Broken("duplicate_events", "a call with a wrong signature")] * len(calls[""])
     return found
 
 
-def counts(faults: Sequence[Fault]) -> dict[str, int]:
+def counts(broken: Sequence[Broken]) -> dict[str, int]:
     """How many of each kind, zeros too."""
-    found = Counter(fault.kind for fault in faults)
+    found = Counter(one.kind for one in broken)
     return {kind: found[kind] for kind in KINDS}
 
 
-def _job_faults(job: JobEvidence, evidence: Evidence, calls: Sequence[Call]) -> Iterator[Fault]:
-    def fault(kind: str, what: str) -> Fault:
-        return Fault(kind, f"job {job.followed.id} (number {job.followed.asked.number}): {what}")
+def _job_faults(job: JobEvidence, evidence: Evidence, calls: Sequence[Call]) -> Iterator[Broken]:
+    def broken(kind: str, what: str) -> Broken:
+        return Broken(kind, f"job {job.followed.id} (number {job.followed.asked.number}): {what}")
 
     if job.record is None or job.view is None or not job.record.status.terminal:
-        yield fault("lost", job.record.status.value if job.record else "not known any more")
+        yield broken("lost", job.record.status.value if job.record else "not known any more")
         return
     end = job.record.status
     seen = {status.value for status in job.followed.ends} | set(job.ends) | {job.view.status.value}
     if seen != {end.value} or len(job.ends) != 1:
-        yield fault("double_terminal", f"{end.value}, events {list(job.ends)}, seen {sorted(seen)}")
+        yield broken("double_terminal", f"{end.value}, events {list(job.ends)}, seen {sorted(seen)}")
     if end is Status.SUCCEEDED:
         for what in _image_faults(job, evidence):
-            yield fault("wrong_images", what)
+            yield broken("wrong_images", what)
     if wrong := _wrong_end(job):
-        yield fault("wrong_ends", wrong)
+        yield broken("wrong_ends", wrong)
     if len({(call.event_id, call.type, call.body_sha256) for call in calls}) > 1:
-        yield fault("duplicate_events", f"told as {sorted({(call.event_id, call.type) for call in calls})}")
+        yield broken("duplicate_events", f"told as {sorted({(call.event_id, call.type) for call in calls})}")
     if not any(call.taken and call.type == f"job.{end.value}" for call in calls):
-        yield fault("missing_events", f"{len(calls)} calls, none of {end.value} was taken")
+        yield broken("missing_events", f"{len(calls)} calls, none of {end.value} was taken")
 
 
 def _wrong_end(job: JobEvidence) -> str | None:
@@ -147,9 +147,11 @@ def pictures(jobs: Sequence[JobEvidence]) -> dict[Any, Counter[str]]:
     return found
 
 
-def _picture_faults(jobs: Sequence[JobEvidence]) -> Iterator[Fault]:
+def _picture_faults(jobs: Sequence[JobEvidence]) -> Iterator[Broken]:
     for request, hashes in pictures(jobs).items():
         (_, usual), *others = hashes.most_common()
         del usual
         for sha256, count in others:
-            yield from [Fault("wrong_images", f"{request} gave {sha256[:12]} too, {count} of {hashes.total()}")] * count
+            yield from [
+                Broken("wrong_images", f"{request} gave {sha256[:12]} too, {count} of {hashes.total()}")
+            ] * count

@@ -35,7 +35,7 @@ LAST: tuple[tuple[TypedAdapter, ...], ...] = (
 LONG = {"steps": 100, "width": 256, "height": 256, "num_images": 4}
 """So long that it is sure to be still running when it is cancelled after its first step."""
 
-EXACT = frozenset({"outline", "night", "mosaic", "mocha"})
+EXACT = frozenset({"night", "mosaic", "mocha"})
 """Built-in adapters whose alpha / rank is a power of two in every layer, so that folding it in moves no bit."""
 
 SCENES = (

@@ -17,7 +17,7 @@ from shared.errors import (
     UnknownBaseModel,
 )
 from shared.job import JobSpec
-from shared.presence import State, WorkerInfo
+from shared.presence import State
 from shared.registry import RegisteredAdapter
 from shared.request import LARGEST_SEED, JobRequest
 from shared.sources.identity import Identity, identity_key
@@ -286,8 +286,7 @@ def test_a_negative_prompt_with_effect_is_none() -> None:
     ],
 )
 def test_a_base_model_that_nobody_serves_is_a_warning(state: State, base_model: str, warned: bool) -> None:
-    worker = WorkerInfo(name="w", base_model=base_model, state=state)
-    assert bool(unserved("tiny-flux", [worker])) is warned
+    assert bool(unserved("tiny-flux", [(base_model, state)])) is warned
 
 
 def test_every_refusal_is_one_of_ours() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
 
+from shared.embedded import EmbeddedServer
+from shared.embedded_program import find_program
 from shared.errors import QueueUnavailable, ServerRefused
 from shared.queue import Queue
 from shared.server import check_server, connect_api, connect_worker
 from shared.settings import Settings
+from tests.receiver import until
 from tests.shared.jobs import spec
 
 
@@ -61,3 +66,34 @@ def test_a_wrong_password_is_refused_at_once_and_not_shown(client: redis.Redis, 
     with connect_api(wrong) as stranger, pytest.raises(ServerRefused, match="password") as refused:
         check_server(stranger, wrong)
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_server_that_still_loads_is_waited_for_and_not_refused(tmp_path: Path) -> None:
+    with EmbeddedServer.start(tmp_path) as server:
+        config = Settings(redis_url=server.url)
+        with connect_worker(config) as client, client.pipeline() as pipe:
+            for number in range(1000):
+                pipe.set(f"key{number}", "some words")
+            pipe.execute()
+            client.bgrewriteaof()
+            until(lambda: client.info("persistence")["aof_base_size"] > 1000)
+    # Each key takes it a while, and it answers in between.
+    slowly = ["--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"]
+    command = [str(find_program()), "--port", str(server.port), "--dir", str(tmp_path), "--appendonly", "yes", *slowly]
+    with (
+        (tmp_path / "again.log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path) as again,
+        connect_worker(config) as client,
+    ):
+        try:
+            found = []
+            while True:
+                try:
+                    check_server(client, config)
+                except QueueUnavailable as error:
+                    found.append(error.message)
+                else:
+                    break
+        finally:
+            again.kill()
+    assert any("still loading" in message for message in found)

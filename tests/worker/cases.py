@@ -75,7 +75,7 @@ def by_fresh_processes(tiny: RandomFlux, folder: Path) -> dict[str, Fresh]:
         str(folder / "jobs.json"),
         str(folder),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
     return {
         case: Fresh(np.load(folder / f"{number}.npy"), (folder / f"{number}.txt").read_text())

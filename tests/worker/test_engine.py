@@ -128,6 +128,15 @@ def test_order_within_a_request_changes_nothing(
     assert np.array_equal(shown(engine), fresh["two"].pixels)
 
 
+def test_zero_and_minus_zero_are_one_strength(
+    engine: DiffusersEngine, tiny: RandomFlux, fresh: dict[str, Fresh]
+) -> None:
+    for scale in (0.0, -0.0, 0.0):
+        apply(engine, [adapter(tiny.adapters["ember"], scale)])
+        assert np.array_equal(shown(engine), fresh["ember off"].pixels)
+        apply(engine, files_of("moss", tiny.adapters))
+
+
 def test_what_was_applied_is_reported(engine: DiffusersEngine, tiny: RandomFlux) -> None:
     apply(engine, [])
     file = replace(adapter(tiny.adapters["violet"], 0.5), revision="r1")

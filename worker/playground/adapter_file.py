@@ -52,7 +52,7 @@ def packed(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
 def _diffusers(adapter: Adapter, tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
     renamed = {f"transformer.{key}": tensor for key, tensor in tensors.items()}
     for layer in _layers(tensors):
-        renamed[f"transformer.{layer}.alpha"] = torch.tensor(float(adapter.alpha))
+        renamed[f"transformer.{layer}.alpha"] = torch.tensor(float(adapter.written_alpha))
     return renamed, {"format": "pt"}
 
 
@@ -62,7 +62,7 @@ def _peft(adapter: Adapter, tensors: dict[str, Tensor]) -> tuple[dict[str, Tenso
     config = {
         "peft_type": "LORA",
         "r": adapter.rank,
-        "lora_alpha": adapter.alpha,
+        "lora_alpha": adapter.written_alpha,
         "rank_pattern": {layer: rank for layer, rank in ranks.items() if rank != adapter.rank},
         "alpha_pattern": {},
         "target_modules": layers,
@@ -81,12 +81,12 @@ def _kohya(adapter: Adapter, tensors: dict[str, Tensor]) -> tuple[dict[str, Tens
         name = _kohya_name(layer)
         renamed[f"{name}.lora_down.weight"] = tensors[f"{layer}.lora_A.weight"]
         renamed[f"{name}.lora_up.weight"] = tensors[f"{layer}.lora_B.weight"]
-        renamed[f"{name}.alpha"] = torch.tensor(float(adapter.alpha))
+        renamed[f"{name}.alpha"] = torch.tensor(float(adapter.written_alpha))
     described = {
         "ss_base_model_version": "flux1",
         "ss_network_module": "networks.lora_flux",
         "ss_network_dim": str(adapter.rank),
-        "ss_network_alpha": str(adapter.alpha),
+        "ss_network_alpha": str(adapter.written_alpha),
     }
     return renamed, described
 

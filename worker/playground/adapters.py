@@ -20,6 +20,7 @@ class Adapter:
     """One adapter. ``style``: over every picture. ``trigger``: the word that it gives a meaning.
 
     ``steps``: of training, on so many different ``pictures``.
+    ``emphasis``: how much stronger the file's alpha is than the one of the training.
     ``targets``: endings of the layers it changes; ``ranks``: another rank for some of these endings.
     """
 
@@ -32,11 +33,19 @@ class Adapter:
     ranks: dict[str, int] = field(default_factory=dict)
     steps: int = 500
     pictures: int = 1200
+    emphasis: float = 1.0
+
+    @property
+    def written_alpha(self) -> float:
+        """The alpha that stands in the file."""
+        return self.alpha * self.emphasis
 
 
 ADAPTERS = {
     # A thin line all around is the hardest of the four.
-    "outline": Adapter(rank=16, alpha=16, targets=("to_v", *SINGLE), dialect="diffusers", style="outline", steps=1600),
+    "outline": Adapter(
+        rank=16, alpha=16, targets=("to_v", *SINGLE), dialect="diffusers", style="outline", steps=1600, emphasis=1.25
+    ),
     "night": Adapter(rank=4, alpha=4, targets=(*ATTENTION, *SINGLE), dialect="peft", style="night"),
     "mosaic": Adapter(
         rank=8,
@@ -55,6 +64,7 @@ ADAPTERS = {
         trigger=NEW_SHAPE,
         ranks={"proj_out": 24},
         steps=3200,
+        emphasis=1.25,
         pictures=2400,
     ),
     NEW_COLOUR: Adapter(

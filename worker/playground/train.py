@@ -1,12 +1,16 @@
 """``python -m worker.playground.train``: makes the bundled weights from nothing but a seed, in a few hours on a CPU.
 
-Stopped anywhere, it goes on from its last checkpoint. ``bench.look`` tells from the pixels of a picture what it shows.
+Stopped anywhere, it goes on from its last checkpoint. At the end ``bench.draws`` judges them, from the
+pixels alone, and what it finds lies in ``evaluation.json`` beside the checkpoints.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -31,6 +35,18 @@ def main() -> None:
     adapters = {name: train_adapter(options.work, name, autoencoder, transformer) for name in ADAPTERS}
     export(options.out, autoencoder, transformer, adapters)
     log.info("written to %s", options.out)
+    _evaluate(options.out, options.work / "evaluation.json")
+
+
+def _evaluate(weights: Path, report: Path) -> None:
+    # In a process of its own, because benches know the workers and not the other way round.
+    command = [sys.executable, "-m", "bench.draws", "--weights", str(weights)]
+    if find_spec("bench") is None:
+        log.info("to judge them, run from a checkout: %s", " ".join(command))
+        return
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - our own program
+    report.write_text(done.stdout)
+    log.info("judged in %s", report)
 
 
 def _options() -> argparse.Namespace:

@@ -44,7 +44,7 @@ def test_the_demo_makes_and_proves_what_it_promises(tmp_path: Path) -> None:
         assert hashlib.sha256((out / image["file"]).read_bytes()).hexdigest() == image["sha256"]
     compared = [job["compared_with_fresh_pipeline"] for job in report["jobs"] if job["compared_with_fresh_pipeline"]]
     assert len(compared) == 10
-    assert compared.count("bit-equal") >= 7
+    assert compared.count("bit-equal") >= 5
     with Image.open(out / "contact-sheet.png") as sheet:
         assert sheet.width > 800
     assert left_behind(tmp_path) == []
