@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from cli.client import Client
-from cli.demo.plan import CYCLE, swaps_in_order
+from cli.demo.plan import CYCLE, LONG, swaps_in_order
 from shared.catalogue import BUNDLED
 from shared.job import Status
 from tests.compose.stack import API_PORT, ROOT, URL, ComposeStack, ended, until
@@ -37,6 +37,9 @@ def test_two_workers_and_two_apis_share_one_queue(stack: ComposeStack) -> None:
     try:
         with Client(URL) as one, Client(f"http://127.0.0.1:{API_PORT + 1}") as other:
             until("two workers", lambda: sum(worker.takes_jobs for worker in other.workers().workers) == 2)
+            # Both draw for a while, so that all the others wait together and can be ordered.
+            long = [one.submit(body(number) | LONG, uuid.uuid4().hex).id for number in range(2)]
+            until("both at work", lambda: all(one.job(job).progress.step for job in long))
             before = swaps(one)
             # Each API takes every second job, and tells of the other's.
             jobs = [(one, other)[number % 2].submit(body(number), uuid.uuid4().hex).id for number in range(JOBS)]
