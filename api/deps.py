@@ -15,13 +15,13 @@ from api.readiness import Readiness
 from api.waiting import MOST_WAITERS, Waiters
 from shared.adapters.served import served_bases
 from shared.catalogue import Catalogue, read_catalogue
-from shared.errors import InvalidRequest, JobGone, JobNotFound
+from shared.errors import InvalidRequest, JobGone, JobNotFound, WorkerNotFound
 from shared.events import Events
 from shared.ids import created_ms_of
 from shared.job import Job, Status
 from shared.meters import Meters
 from shared.outbox import Outbox
-from shared.presence import Presence
+from shared.presence import Presence, WorkerInfo
 from shared.queue import Queue
 from shared.receipt_keys import ReceiptKeys
 from shared.reclaim import Reclaimer
@@ -61,6 +61,13 @@ class Services:
     check_redis: Callable[[], None]
     """Raises when the job server is not reached, or is set up so that it may lose jobs."""
     disconnect: Callable[[], None]
+
+    def worker(self, name: str) -> WorkerInfo:
+        """The living worker of this name, or ``WorkerNotFound``."""
+        for worker in self.presence.alive():
+            if worker.name == name:
+                return worker
+        raise WorkerNotFound(f"No worker {shown(name)} is alive; GET /v1/workers lists those that are.")
 
     def find(self, job_id: str) -> Job:
         """The job; ``JobGone`` when its id is older than the retention, ``JobNotFound`` when it was never seen."""

@@ -18,6 +18,7 @@ from api.views import (
     GroupView,
     JobsPage,
     PartView,
+    PausedView,
     QueuesView,
     ReadyView,
     ReceiptKeysView,
@@ -128,9 +129,14 @@ def queues() -> Responses:
     """All queues."""
     groups = [GroupView(adapters=["outline"], waiting=3, oldest_wait_ms=420, overtaken=1)]
     stats = {"claims": 24, "swaps": 5, "overtaken_max": 4}
-    served = queue_view("tiny-flux", 3, groups, 1, [v.WORKER], stats)
-    unserved = queue_view("tiny-flux", 3, groups, 0, [], stats)
+    served = queue_view("tiny-flux", 3, groups, 1, [v.WORKER], stats, is_served=True, is_paused=False)
+    unserved = queue_view("tiny-flux", 3, groups, 0, [], stats, is_served=True, is_paused=False)
     return {200: _json("All queues.", served=QueuesView(queues=[served]), unserved=QueuesView(queues=[unserved]))}
+
+
+def paused(*, is_paused: bool) -> Responses:
+    """Whether a queue or worker is held back."""
+    return {200: _json("Whether jobs are held back now.", one=PausedView(paused=is_paused))}
 
 
 def workers() -> Responses:

@@ -14,6 +14,7 @@ from api import (
     openapi,
     problems,
     routes_adapters,
+    routes_control,
     routes_events,
     routes_files,
     routes_jobs,
@@ -59,6 +60,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(routes_receipts.router)
     app.include_router(routes_status.router)
     app.include_router(routes_metrics.router)
+    app.include_router(routes_control.router)
     return app
 
 

@@ -6,7 +6,8 @@ duration is a summary without quantiles: sum and count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -16,7 +17,7 @@ from shared.presence import WorkerInfo
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-Labels = Mapping[str, str]
+Kind = Literal["counter", "gauge", "summary"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class QueueNumbers:
 class Sample:
     """One value; ``suffix`` is added to the metric's name."""
 
-    labels: Labels
+    labels: Mapping[str, str]
     value: float
     suffix: str = ""
 
@@ -44,7 +45,7 @@ class Metric:
     """One metric with all its samples."""
 
     name: str
-    type: Literal["counter", "gauge", "summary"]
+    kind: Kind
     help: str
     samples: list[Sample]
 
@@ -56,47 +57,37 @@ def exposition(queues: Sequence[QueueNumbers], jobs: Mapping[Status, int], worke
 
 
 def _of_queues(queues: Sequence[QueueNumbers]) -> list[Metric]:
-    def each(source: Literal["stats", "meters"], name: str) -> list[Sample]:
-        return [Sample({"base_model": q.base_model}, getattr(q, source).get(name, 0)) for q in queues]
+    def each(name: str, kind: Kind, help: str, value: Callable[[QueueNumbers], float]) -> Metric:
+        return Metric(name, kind, help, [Sample({"base_model": one.base_model}, value(one)) for one in queues])
 
     hits = [
-        Sample({"base_model": q.base_model, "tier": tier}, q.meters.get(f"hits_{tier}", 0))
-        for q in queues
+        Sample({"base_model": one.base_model, "tier": tier}, one.meters.get(f"hits_{tier}", 0))
+        for one in queues
         for tier in get_args(Tier)
     ]
     return [
-        Metric(
-            "hotslot_queue_depth",
-            "gauge",
-            "Waiting jobs.",
-            [Sample({"base_model": q.base_model}, q.depth) for q in queues],
-        ),
-        Metric(
-            "hotslot_running",
-            "gauge",
-            "Jobs under a lease.",
-            [Sample({"base_model": q.base_model}, q.running) for q in queues],
-        ),
-        Metric("hotslot_claims_total", "counter", "Claims of jobs by workers.", each("stats", "claims")),
-        Metric("hotslot_swaps_total", "counter", "Jobs that changed the adapters in a slot.", each("stats", "swaps")),
-        Metric(
+        each("hotslot_queue_depth", "gauge", "Waiting jobs.", lambda one: one.depth),
+        each("hotslot_running", "gauge", "Jobs under a lease.", lambda one: one.running),
+        each("hotslot_claims_total", "counter", "Claims of jobs.", lambda one: one.stats.get("claims", 0)),
+        each("hotslot_swaps_total", "counter", "Claims that changed adapters.", lambda one: one.stats.get("swaps", 0)),
+        each(
             "hotslot_overtaken_max",
             "gauge",
             "The most that any job has been overtaken; never above the bound.",
-            each("stats", "overtaken_max"),
+            lambda one: one.stats.get("overtaken_max", 0),
         ),
         Metric("hotslot_adapter_hits_total", "counter", "Adapters of jobs, by where they were when needed.", hits),
-        Metric(
+        each(
             "hotslot_prefetched_total",
             "counter",
             "Adapters brought into memory before a job needed them.",
-            each("meters", "prefetched"),
+            lambda one: one.meters.get("prefetched", 0),
         ),
-        Metric(
+        each(
             "hotslot_recompiles_total",
             "counter",
             "Graphs compiled after the warm-up; anything but 0 is a fault.",
-            each("meters", "recompiles"),
+            lambda one: one.meters.get("recompiles", 0),
         ),
         *(_duration(stage, queues) for stage in get_args(Stage)),
     ]
@@ -111,10 +102,10 @@ _DURATIONS: dict[Stage, str] = {
 
 def _duration(stage: Stage, queues: Sequence[QueueNumbers]) -> Metric:
     samples = []
-    for q in queues:
-        labels = {"base_model": q.base_model}
-        samples.append(Sample(labels, q.meters.get(f"{stage}_us", 0) / 1e6, "_sum"))
-        samples.append(Sample(labels, q.meters.get(f"{stage}_count", 0), "_count"))
+    for one in queues:
+        labels = {"base_model": one.base_model}
+        samples.append(Sample(labels, one.meters.get(f"{stage}_us", 0) / 1e6, "_sum"))
+        samples.append(Sample(labels, one.meters.get(f"{stage}_count", 0), "_count"))
     return Metric(f"hotslot_{stage}_seconds", "summary", _DURATIONS[stage], samples)
 
 
@@ -125,11 +116,12 @@ def _of_jobs(jobs: Mapping[Status, int]) -> Metric:
 
 def _of_workers(queues: Sequence[QueueNumbers], workers: Sequence[WorkerInfo]) -> list[Metric]:
     def each(name: str) -> list[Sample]:
-        return [Sample({"base_model": w.base_model, "worker": w.name}, getattr(w, name)) for w in workers]
+        return [Sample({"base_model": one.base_model, "worker": one.name}, getattr(one, name)) for one in workers]
 
-    living = [Sample({"base_model": q.base_model}, sum(w.base_model == q.base_model for w in workers)) for q in queues]
+    living = Counter(one.base_model for one in workers)
+    served = [Sample({"base_model": one.base_model}, living[one.base_model]) for one in queues]
     return [
-        Metric("hotslot_workers", "gauge", "Workers that reported lately.", living),
+        Metric("hotslot_workers", "gauge", "Workers that reported lately.", served),
         Metric("hotslot_adapter_memory_bytes", "gauge", "Bytes of converted adapters in memory.", each("warm_bytes")),
         Metric("hotslot_adapters_in_memory", "gauge", "Converted adapters in memory.", each("warm_adapters")),
     ]
@@ -137,7 +129,7 @@ def _of_workers(queues: Sequence[QueueNumbers], workers: Sequence[WorkerInfo]) -
 
 def _lines(metric: Metric) -> Iterable[str]:
     yield f"# HELP {metric.name} {metric.help}"
-    yield f"# TYPE {metric.name} {metric.type}"
+    yield f"# TYPE {metric.name} {metric.kind}"
     for sample in metric.samples:
         labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in sample.labels.items())
         yield f"{metric.name}{sample.suffix}{{{labels}}} {sample.value}"

@@ -37,15 +37,17 @@ def list_base_models(here: ServicesHere) -> BaseModelsView:
 def list_queues(here: ServicesHere) -> QueuesView:
     """Per base model: what waits, by adapters, for how long, and who serves it."""
     workers, now_ms, running = here.presence.alive(), here.queue.server_time_ms(), here.queue.running()
-    return QueuesView(
-        queues=[_queue(here, name, workers, now_ms, running[name]) for name in here.catalogue.base_models]
-    )
+    served = here.catalogue.base_models
+    # Jobs can wait for a base model that was taken out of the catalogue since they came.
+    names = [*served, *(name for name in here.queue.waited_for() if name not in served)]
+    return QueuesView(queues=[_queue(here, name, workers, now_ms, running[name]) for name in names])
 
 
 @router.get("/v1/workers", summary="List workers", responses=examples.workers() | examples.problems(503))
 def list_workers(here: ServicesHere) -> WorkersView:
     """Living workers, what each does and holds."""
-    return WorkersView(workers=[worker_view(worker) for worker in here.presence.alive()])
+    drained = {name for base_model in here.catalogue.base_models for name in here.queue.paused(base_model)}
+    return WorkersView(workers=[worker_view(worker, worker.name in drained) for worker in here.presence.alive()])
 
 
 @router.get("/healthz", summary="Is the process up", responses=examples.alive())
@@ -80,6 +82,8 @@ def _queue(here: Services, base_model: str, workers: list[WorkerInfo], now_ms: i
         running,
         workers,
         queue.stats(base_model),
+        is_served=base_model in here.catalogue.base_models,
+        is_paused="" in queue.paused(base_model),
     )
 
 

@@ -81,10 +81,19 @@ class QueueView(BaseModel):
     oldest_wait_ms: int | None = Field(description="Null when nothing waits.")
     running: int
     live_workers: int
-    warning: str | None = Field(description="Set when nobody serves this base model.")
+    paused: bool
+    warning: str | None = Field(
+        description="Set when jobs have to wait: nobody serves this base model, or its queue is paused."
+    )
     claims: int = Field(description="Claims since the queue was made.")
     swaps: int = Field(description="Changes of adapters since the queue was made.")
     overtaken_max: int = Field(description="The most that any job has been overtaken; never above the bound.")
+
+
+class PausedView(BaseModel):
+    """Whether jobs are held back now."""
+
+    paused: bool
 
 
 class QueuesView(BaseModel):
@@ -99,6 +108,7 @@ class WorkerView(BaseModel):
     name: str
     base_model: str
     state: State
+    drained: bool = Field(description="It is given no more jobs until it is resumed.")
     job: str | None = Field(description="The job it works on.")
     resident: list[str] = Field(description="Sources of the adapters in its slot.")
     warm: list[str] = Field(description="Sources of adapters in its memory, last used first, at most 32.")
@@ -206,6 +216,9 @@ def queue_view(
     running: int,
     workers: Sequence[WorkerInfo],
     stats: Mapping[str, int],
+    *,
+    is_served: bool,
+    is_paused: bool,
 ) -> QueueView:
     """One queue, with a warning when nobody serves it."""
     living = _living(base_model, workers)
@@ -216,17 +229,28 @@ def queue_view(
         oldest_wait_ms=max((group.oldest_wait_ms for group in groups), default=None),
         running=running,
         live_workers=living,
-        warning=None if living else f"No worker serves {base_model} right now.",
+        paused=is_paused,
+        warning=_warning(base_model, living, is_served=is_served, is_paused=is_paused),
         claims=stats.get("claims", 0),
         swaps=stats.get("swaps", 0),
         overtaken_max=stats.get("overtaken_max", 0),
     )
 
 
-def worker_view(worker: WorkerInfo) -> WorkerView:
+def _warning(base_model: str, living: int, *, is_served: bool, is_paused: bool) -> str | None:
+    if not is_served:
+        return f"{base_model} is not in the catalogue any more: bring it back, or cancel the jobs that wait for it."
+    if is_paused:
+        return f"The queue of {base_model} is paused: resume it with POST /v1/queues/{base_model}/resume."
+    return None if living else f"No worker serves {base_model} right now."
+
+
+def worker_view(worker: WorkerInfo, is_drained: bool = False) -> WorkerView:
     """A worker as last reported."""
     values = worker.model_dump(include=set(WorkerView.model_fields)) | {"job": worker.job or None}
-    return WorkerView(**values, started_at=moment(worker.started_ms), seen_at=moment(worker.seen_ms))
+    return WorkerView(
+        **values, drained=is_drained, started_at=moment(worker.started_ms), seen_at=moment(worker.seen_ms)
+    )
 
 
 def _living(base_model: str, workers: Sequence[WorkerInfo]) -> int:

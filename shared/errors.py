@@ -128,6 +128,13 @@ class JobNotFound(RequestError):
     status = 404
 
 
+class WorkerNotFound(RequestError):
+    """No living worker has this name."""
+
+    code = "worker_not_found"
+    status = 404
+
+
 class JobGone(RequestError):
     """The job's record is past its retention."""
 

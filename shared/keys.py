@@ -40,12 +40,14 @@ EVENTS = Key("events", "hotslot:events:{job}", "stream", "queue", "retention aft
 INDEX = Key("index", "hotslot:index:{status}", "zset", "queue", "empty when unused; ended jobs: twice retention")
 IDEMPOTENCY = Key("idempotency", "hotslot:idempotency:{tenant}:{key}", "hash", "queue", "24 h")
 
+QUEUES = Key("queues", "hotslot:queues", "zset", "queue", "while jobs wait")
 WAITING = Key("waiting", "hotslot:queue:{base}:waiting", "zset", "queue", "while jobs of the base model wait")
 HEADS = Key("heads", "hotslot:queue:{base}:heads", "zset", "queue", "while jobs of the base model wait")
 GROUP = Key("group", "hotslot:queue:{base}:group:{group}", "zset", "queue", "while jobs of the group wait")
 CLAIMS = Key("claims", "hotslot:queue:{base}:claims", "zset", "queue", "while jobs of the base model wait")
 RESIDENTS = Key("residents", "hotslot:queue:{base}:residents", "hash", "queue", "1 h after the last claim")
 SHARES = Key("shares", "hotslot:queue:{base}:shares", "hash", "queue", "while jobs of the base model wait")
+PAUSED = Key("paused", "hotslot:paused:{base}", "hash", "queue", "kept: until the queue or worker is resumed")
 STATS = Key("stats", "hotslot:stats:{base}", "hash", "queue", "kept: three counters and two clocks per base model")
 
 CLAIM = Key("claim", "hotslot:claim:{token}", "string", "queue", "10 minutes")

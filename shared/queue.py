@@ -142,6 +142,20 @@ class Queue:
             jobs = [read_job(fields) for fields in pipe.execute() if fields]
         return jobs, page[-1] if len(ordered) > limit else None
 
+    def pause(self, base_model: str, worker: str = "") -> None:
+        """Hand out no more jobs of the base model, or none to one worker; what runs goes on. Lasts until ``resume``."""
+        with reached():
+            self._redis.hset(keys.PAUSED(base_model), worker, str(self.server_time_ms()))
+
+    def resume(self, base_model: str, worker: str = "") -> None:
+        """End a pause; harmless where there is none."""
+        with reached():
+            self._redis.hdel(keys.PAUSED(base_model), worker)
+
+    def paused(self, base_model: str) -> dict[str, int]:
+        """Since when (Unix milliseconds) each worker is paused; the queue itself under the empty name."""
+        return {name: int(since_ms) for name, since_ms in fields_of(self._redis, keys.PAUSED(base_model)).items()}
+
     # --- by workers -------------------------------------------------------------------------------
 
     def look(self, base_model: str, resident: str = "", worker: str = "") -> list[WaitingGroup]:
@@ -240,6 +254,10 @@ class Queue:
         """How many jobs wait for the base model."""
         with reached():
             return int(self._redis.zcard(keys.WAITING(base_model)))
+
+    def waited_for(self) -> list[str]:
+        """Names of the base models that jobs wait for, whether they are served here or not; sorted."""
+        return members_of(self._redis, keys.QUEUES())
 
     def running(self) -> Counter[str]:
         """How many jobs hold a lease, per base model."""

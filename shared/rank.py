@@ -31,7 +31,7 @@ class Shares:
     def turn_ms(self, tenant: str, now_ms: int, oldest_ms: int | None, work_ms: float, weight: float = 1.0) -> int:
         """The turn of a job that arrives. ``oldest_ms``: the turn of the oldest waiting job; None: nothing waits."""
         if oldest_ms is None:
-            self._ends_ms.clear()
+            self.forget()
             # A job that is handed back later keeps its turn, which must not be behind everybody who came since.
             turn_ms = max(now_ms, self._last_ms + 1)
         else:
@@ -40,3 +40,7 @@ class Shares:
         self._ends_ms[tenant] = turn_ms + max(1, ceil(work_ms / weight))
         self._last_ms = max(self._last_ms, turn_ms)
         return turn_ms
+
+    def forget(self) -> None:
+        """Nothing waits any more, so nobody is ahead of anybody."""
+        self._ends_ms.clear()

@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     data_folder: Path = Path.home() / ".local" / "share" / "hotslot"
     """Spool, embedded server, folder store."""
     cache_folder: Path = Path.home() / ".cache" / "hotslot"
-    """Built-in models and adapters; safe to delete."""
+    """Downloaded adapters; safe to delete."""
     adapter_folder: Path | None = None
     """Root of ``file:`` adapter sources; none are taken without it."""
     adapter_largest_bytes: int = Field(default=4 << 30, ge=1)

@@ -83,8 +83,10 @@ class Child:
             return
         try:
             job = serve_one(self._desk, lambda job: self._beat.say(state="busy", job=job.id))
-            if job is not None:
-                self._tell(state="idle", job="")
+            if job is None:
+                # Nothing waits, or this worker may not have it now: if it may later, reclaim rings.
+                return
+            self._tell(state="idle", job="")
             if self._desk.queue.depth(self._entry.name):
                 self._tickets.ring_if_quiet(base_queue(self._entry.name))
         except Unavailable as error:

@@ -67,6 +67,7 @@ class Steward:
         try:
             if self._last_child:
                 self._queue.abandon(holder_of(self.name, self._last_child), keep=[], counted=False)
+            self._queue.resume(str(self.identity["base_model"]), self.name)
             self._presence.leave(self.name)
         except Unavailable:
             log.warning("the job server does not answer; what this worker held runs out")

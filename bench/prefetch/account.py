@@ -60,6 +60,7 @@ def summed(rounds: Sequence[Measured]) -> dict[str, Any]:
         "idle_worst_ms": round(max(idle_ms), 1),
         "idle_share": round(mean(idle_ms) / mean(draw_ms), 4),
         "fetch_ms": round(meters["fetch_us"] / meters["fetch_count"] / 1000, 1),
+        "fetch_share": round(meters["fetch_us"] / meters["fetch_count"] / 1000 / mean(draw_ms), 3),
         "convert_ms": round(meters["convert_us"] / meters["convert_count"] / 1000, 1),
         "hits": {tier: meters[f"hits_{tier}"] for tier in ("memory", "disk", "remote")},
     }

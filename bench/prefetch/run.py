@@ -44,7 +44,8 @@ T = TypeVar("T")
 def run(jobs: int, rounds: int, steps: int, fetch_share: float, groups: int, folder: Path) -> dict[str, Any]:
     """Both in turn, each time with adapters of their own, so that none is warm already.
 
-    ``fetch_share``: how long a download takes, as a share of a job's drawing, which is measured first.
+    ``fetch_share``: how long a download takes, as a share of a job's drawing, which is measured anew for each worker,
+    because on a shared machine it changes.
     """
     files = adapter_files(2 * rounds * jobs)
     size_bytes, left = len(files[0]), iter(files)
@@ -56,10 +57,8 @@ def run(jobs: int, rounds: int, steps: int, fetch_share: float, groups: int, fol
             for _ in range(rounds):
                 for ahead, found in measured.items():
                     with stand.worker(ahead):
-                        if not server.bytes_per_s:
-                            server.bytes_per_s = round(size_bytes / (fetch_share * stand.drawing_ms() / 1000))
+                        server.bytes_per_s = round(size_bytes / (fetch_share * stand.drawing_ms() / 1000))
                         found.append(stand.measure(list(islice(left, jobs))))
-            bytes_per_s = server.bytes_per_s
     finally:
         valkey.stop()
     with_it, without = (summed(found) for found in measured.values())
@@ -68,7 +67,6 @@ def run(jobs: int, rounds: int, steps: int, fetch_share: float, groups: int, fol
         "idle_share_without": without["idle_share"],
         "draw_ratio": round(with_it["draw_ms"] / without["draw_ms"], 3),
         "adapter_bytes": size_bytes,
-        "bytes_per_s": bytes_per_s,
         "fetch_share": fetch_share,
         "with_prefetch": with_it,
         "without": without,

@@ -14,6 +14,9 @@ if before then
   local job, attempt = string.match(before, '^(.*):(%d+)$')
   if held(job, tonumber(attempt)) ~= 'lost' then return answer(job) end
 end
+-- Whoever is paused ends what it has, and gets nothing new.
+local paused = redis.call('HMGET', k_paused(a.base_model), '', a.worker)
+if paused[1] or paused[2] then return {'empty'} end
 while true do
   local oldest = redis.call('ZRANGE', k_waiting(a.base_model), 0, 0, 'WITHSCORES')
   if not oldest[1] then return {'empty'} end

@@ -41,6 +41,7 @@ local function refresh_head(base, group)
 end
 
 local function enqueue(base, group, job, rank_ms)
+  redis.call('ZADD', k_queues(), 0, base)
   redis.call('ZADD', k_waiting(base), rank_ms, job)
   redis.call('ZADD', k_group(base, group), rank_ms, job)
   refresh_head(base, group)
@@ -54,6 +55,7 @@ local function prune_claims(base)
     redis.call('ZREMRANGEBYSCORE', k_claims(base), '-inf', oldest[2])
   else
     redis.call('DEL', k_claims(base), k_shares(base))
+    redis.call('ZREM', k_queues(), base)
   end
 end
 

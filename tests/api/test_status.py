@@ -14,9 +14,12 @@ from fastapi.testclient import TestClient
 from api.main import create_app
 from api.readiness import Readiness
 from shared.errors import StoreUnavailable
+from shared.ids import new_job_id
+from shared.job import Job
 from shared.presence import Presence
 from shared.settings import Settings
 from tests.api.live import BASE, Live, problem_of
+from tests.shared.jobs import spec
 
 
 def _get(live: Live, path: str) -> Any:
@@ -48,11 +51,52 @@ def test_an_empty_queue(live: Live) -> None:
         "oldest_wait_ms": None,
         "running": 0,
         "live_workers": 0,
+        "paused": False,
         "warning": f"No worker serves {BASE} right now.",
         "claims": 0,
         "swaps": 0,
         "overtaken_max": 0,
     }
+
+
+def test_jobs_of_a_base_model_that_was_taken_out_are_seen_and_can_be_cancelled(live: Live) -> None:
+    job_id = live.queue.submit(new_job_id(), spec(base_model="gone"))
+    served, gone = _get(live, "/v1/queues")["queues"]
+    assert (served["base_model"], gone["base_model"], gone["depth"]) == (BASE, "gone", 1)
+    assert "not in the catalogue any more" in gone["warning"]
+    assert live.http.get(f"/v1/jobs/{job_id}").json()["status"] == "queued"
+    assert live.http.post(f"/v1/jobs/{job_id}/cancel").json()["status"] == "cancelled"
+    assert [queue["base_model"] for queue in _get(live, "/v1/queues")["queues"]] == [BASE]
+
+
+def test_a_paused_queue_hands_out_nothing_and_takes_jobs(live: Live) -> None:
+    live.worker()
+    assert live.http.post(f"/v1/queues/{BASE}/pause").json() == {"paused": True}
+    job = live.submit()
+    assert live.queue.claim(BASE, "none", "w1") == "empty"
+    (queue,) = _get(live, "/v1/queues")["queues"]
+    assert (queue["depth"], queue["paused"]) == (1, True)
+    assert "is paused" in queue["warning"]
+    assert live.http.post(f"/v1/queues/{BASE}/resume").json() == {"paused": False}
+    assert live.claim(job["id"]).id == job["id"]
+    assert problem_of(live.http.post("/v1/queues/nope/pause"), 422, "base_model_unknown")
+
+
+def test_a_drained_worker_ends_its_job_and_gets_no_other(live: Live) -> None:
+    live.worker("w1")
+    live.worker("w2")
+    running, waiting = live.claim(live.submit()["id"]), live.submit()
+    assert live.http.post("/v1/workers/w1/drain").json() == {"paused": True}
+    assert [worker["drained"] for worker in _get(live, "/v1/workers")["workers"]] == [True, False]
+    assert live.queue.progress(running.id, running.attempt, 1, 4) == "ok"
+    assert live.queue.claim(BASE, "none", "w1") == "empty"
+    taken = live.queue.claim(BASE, "none", "w2")
+    assert isinstance(taken, Job)
+    assert taken.id == waiting["id"]
+    last = live.submit()
+    assert live.http.post("/v1/workers/w1/resume").json() == {"paused": False}
+    assert live.claim(last["id"]).id == last["id"]
+    assert problem_of(live.http.post("/v1/workers/nobody/drain"), 404, "worker_not_found")
 
 
 def test_a_queue_by_adapters(live: Live) -> None:

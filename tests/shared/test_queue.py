@@ -353,6 +353,19 @@ def test_a_job_handed_back_to_an_empty_queue_stays_before_later_ones(queue: Queu
     assert queue.position(queue.get(later)) == 1
 
 
+def test_a_job_stored_by_an_older_version_keeps_its_place(queue: Queue, client: redis.Redis) -> None:
+    # Before turns there were only ranks, and nobody wrote down who was ahead.
+    old = put(queue, "ink")
+    client.hdel(keys.JOB(old), "turn_ms")
+    client.delete(keys.SHARES(BASE), keys.QUEUES())
+    client.hdel(keys.STATS(BASE), "turn_ms")
+    new = put(queue, "oil")
+    assert [queue.position(queue.get(job_id)) for job_id in (old, new)] == [0, 1]
+    take(queue, old)
+    queue.give_back(old, 1)
+    assert queue.position(queue.get(old)) == 0
+
+
 def test_idempotency_key(queue: Queue) -> None:
     first = queue.submit("jobA", spec(), idempotency_key="k", body_sha256="1")
     assert queue.submit("jobB", spec(), idempotency_key="k", body_sha256="1") == first == "jobA"
