@@ -19,6 +19,7 @@ from shared.tickets import Service, Tickets, base_queue, serve
 from shared.version import VERSION
 from worker.child import Child
 from worker.flags import Flags
+from worker.forking import fork_between_lookups
 from worker.spool import Spool
 from worker.steward import Steward
 
@@ -48,6 +49,8 @@ def run_worker(settings: Settings, base_model: str) -> int:
     def on_stopping() -> None:
         flags.stop_at_s = time.monotonic() + settings.stop_grace_s
 
+    # These threads look the server up at any time, also while the pool forks a child anew.
+    fork_between_lookups()
     steward.start()
     reclaimer.start()
     try:
