@@ -24,6 +24,7 @@ import torch
 from safetensors.torch import save_file
 
 from bench.flux_blocks import random_adapter
+from shared.adapter_files import sha256_of
 from shared.catalogue import Compile, read_catalogue
 from worker.engine import DiffusersEngine
 from worker.engine_types import AdapterFile, Drawing
@@ -58,7 +59,7 @@ def write_adapters(engine: DiffusersEngine, folder: Path) -> dict[str, tuple[Pat
         path = folder / f"{name}.safetensors"
         targets = (".attn.",) if seed % 2 else ("",)
         save_file(random_adapter(engine.layers, targets, rank, seed), path)
-        found[name] = (path, hashlib.sha256(path.read_bytes()).hexdigest())
+        found[name] = (path, sha256_of(path))
     return found
 
 

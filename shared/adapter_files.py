@@ -8,10 +8,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from threading import Lock, Semaphore, Thread
 
-from shared.adapters.source import Opened, local_file
-from shared.errors import AdapterNotReady, AdapterUnreadable, UnknownAdapter
+from shared.errors import AdapterNotReady, UnknownAdapter
 
-FILE = "file:"
 READ_BUDGET_S = 5.0
 MOST_REMEMBERED = 1024
 READ_AT_ONCE = 2
@@ -35,22 +33,6 @@ def resolve(folder: Path | None, relative: str, *, field: str = "adapters") -> P
     if not path.is_file():
         raise UnknownAdapter(f"{field}: file:{relative} is not in the adapter folder.", field=field)
     return path
-
-
-class FolderFiles:
-    """Opens ``file:`` sources; the other kinds are not taken. An ``OpenSource``."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-
-    def __call__(self, source: str, *, field: str = "adapters") -> Opened:
-        """The file, not yet read; ``UnknownAdapter`` when it cannot be."""
-        if not source.startswith(FILE):
-            raise UnknownAdapter(f"{field}: only file:PATH can be looked into here.", field=field)
-        try:
-            return local_file(resolve(self._folder, source.removeprefix(FILE), field=field))
-        except (OSError, ValueError, AdapterUnreadable) as error:
-            raise UnknownAdapter(f"{field}: this file cannot be read.", field=field) from error
 
 
 def sha256_of(path: Path) -> str:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from api.inspection import Inspector
-from shared.adapter_files import FolderFiles
 from shared.adapters.served import served_bases
 from shared.catalogue import Catalogue, read_catalogue
 from shared.errors import AdapterUnsupported, InvalidRequest
 from shared.job import JobSpec, PinnedAdapter
 from shared.request import JobRequest
+from shared.settings import Settings
+from shared.sources.sources import Sources
 from tests.adapter_bytes import SKETCH, TINY_LAYER, WIDTH, adapter_bytes, lora
 
 TINY = read_catalogue().base_models["tiny-flux"]
@@ -30,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def inspector(folder: Path) -> Inspector:
     catalogue = Catalogue(base_models={"tiny-flux": TINY, "twin": TWIN})
-    return Inspector(catalogue, served_bases(catalogue), FolderFiles(folder))
+    return Inspector(catalogue, served_bases(catalogue), Sources(Settings(adapter_folder=folder)).open_source)
 
 
 def request(*sources: str, base_model: str | None = None) -> JobRequest:

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from shared.catalogue import BaseModelEntry
-from tests.worker.random_flux.words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
+from tests.worker.random_flux.encoders import clip_encoder, t5_encoder
+from tests.worker.random_flux.words import clip_tokenizer, t5_tokenizer
 from worker.libraries import (
     AutoencoderKL,
-    CLIPTextConfig,
-    CLIPTextModel,
     CLIPTextModelWithProjection,
     EulerDiscreteScheduler,
     FlowMatchEulerDiscreteScheduler,
@@ -22,8 +21,6 @@ from worker.libraries import (
     PNDMScheduler,
     StableDiffusionPipeline,
     StableDiffusionXLPipeline,
-    T5Config,
-    T5EncoderModel,
     UNet2DConditionModel,
 )
 
@@ -70,9 +67,9 @@ def _flux() -> Any:
     return FluxPipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(),
         vae=_autoencoder(4),
-        text_encoder=_clip(len(words)),
+        text_encoder=clip_encoder(len(words), WIDTH),
         tokenizer=words,
-        text_encoder_2=_t5(len(pieces)),
+        text_encoder_2=t5_encoder(len(pieces), WIDTH, layers=1, heads=2),
         tokenizer_2=pieces,
         transformer=FluxTransformer2DModel(
             patch_size=1,
@@ -94,8 +91,8 @@ def _sdxl() -> Any:
     return StableDiffusionXLPipeline(
         scheduler=EulerDiscreteScheduler(),
         vae=_autoencoder(3),
-        text_encoder=_clip(len(words)),
-        text_encoder_2=_clip(len(words), CLIPTextModelWithProjection),
+        text_encoder=clip_encoder(len(words), WIDTH),
+        text_encoder_2=clip_encoder(len(words), WIDTH, CLIPTextModelWithProjection),
         tokenizer=words,
         tokenizer_2=words,
         unet=_unet(
@@ -118,7 +115,7 @@ def _sd15() -> Any:
     return StableDiffusionPipeline(
         scheduler=PNDMScheduler(skip_prk_steps=True, steps_offset=1),
         vae=_autoencoder(3),
-        text_encoder=_clip(len(words)),
+        text_encoder=clip_encoder(len(words), WIDTH),
         tokenizer=words,
         unet=_unet(
             cross_attention_dim=WIDTH,
@@ -156,38 +153,4 @@ def _autoencoder(depth: int) -> AutoencoderKL:
         sample_size=64,
         mid_block_add_attention=False,
         shift_factor=0.0,
-    )
-
-
-def _clip(vocabulary: int, kind: Any = CLIPTextModel) -> Any:
-    return kind(
-        CLIPTextConfig(
-            vocab_size=vocabulary,
-            hidden_size=WIDTH,
-            intermediate_size=2 * WIDTH,
-            projection_dim=WIDTH,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            max_position_embeddings=CLIP_TOKENS,
-            bos_token_id=0,
-            eos_token_id=1,
-            pad_token_id=1,
-        )
-    )
-
-
-def _t5(vocabulary: int) -> T5EncoderModel:
-    return T5EncoderModel(
-        T5Config(
-            vocab_size=vocabulary,
-            d_model=WIDTH,
-            d_kv=8,
-            d_ff=2 * WIDTH,
-            num_layers=1,
-            num_heads=2,
-            feed_forward_proj="gated-gelu",
-            pad_token_id=0,
-            eos_token_id=1,
-            use_cache=False,
-        )
     )

@@ -30,12 +30,12 @@ _BUCKETS = 32
 _CERTAIN = 30.0
 
 
-def clip_tokenizer() -> CLIPTokenizer:
-    """Byte-level BPE that knows ``WORDS`` whole and spells everything else."""
+def clip_tokenizer(known: Sequence[str] = WORDS) -> CLIPTokenizer:
+    """Byte-level BPE that knows these words whole and spells everything else."""
     letters = sorted(ByteLevel.alphabet())
     vocabulary = dict.fromkeys([_BEGIN, _END, *letters, *(letter + "</w>" for letter in letters)])
     merges: dict[tuple[str, str], None] = {}
-    for word in WORDS:
+    for word in known:
         pieces = [*word[:-1], word[-1] + "</w>"]
         whole = pieces[0]
         for piece in pieces[1:]:

@@ -16,16 +16,13 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from tests.worker.random_flux.words import CLIP_TOKENS, clip_tokenizer, t5_tokenizer
+from tests.worker.random_flux.encoders import clip_encoder, t5_encoder
+from tests.worker.random_flux.words import clip_tokenizer, t5_tokenizer
 from worker.libraries import (
     AutoencoderKL,
-    CLIPTextConfig,
-    CLIPTextModel,
     FlowMatchEulerDiscreteScheduler,
     FluxPipeline,
     FluxTransformer2DModel,
-    T5Config,
-    T5EncoderModel,
 )
 
 SEED = 7
@@ -54,8 +51,8 @@ def build_pipeline() -> FluxPipeline:
     words, pieces = clip_tokenizer(), t5_tokenizer()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(SEED)
-        clip = _clip(len(words))
-        t5 = _t5(len(pieces))
+        clip = clip_encoder(len(words), TEXT_WIDTH)
+        t5 = t5_encoder(len(pieces), TEXT_WIDTH, layers=2, heads=4)
         transformer = _transformer()
         decoder = _autoencoder()
         _shape_transformer(transformer, torch.Generator().manual_seed(SEED))
@@ -74,40 +71,6 @@ def build_pipeline() -> FluxPipeline:
     )
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
-
-
-def _clip(vocabulary: int) -> CLIPTextModel:
-    return CLIPTextModel(
-        CLIPTextConfig(
-            vocab_size=vocabulary,
-            hidden_size=TEXT_WIDTH,
-            intermediate_size=2 * TEXT_WIDTH,
-            projection_dim=TEXT_WIDTH,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            max_position_embeddings=CLIP_TOKENS,
-            bos_token_id=0,
-            eos_token_id=1,
-            pad_token_id=1,
-        )
-    )
-
-
-def _t5(vocabulary: int) -> T5EncoderModel:
-    return T5EncoderModel(
-        T5Config(
-            vocab_size=vocabulary,
-            d_model=TEXT_WIDTH,
-            d_kv=8,
-            d_ff=2 * TEXT_WIDTH,
-            num_layers=2,
-            num_heads=4,
-            feed_forward_proj="gated-gelu",
-            pad_token_id=0,
-            eos_token_id=1,
-            use_cache=False,
-        )
-    )
 
 
 def _transformer() -> FluxTransformer2DModel:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from tokenizers.pre_tokenizers import ByteLevel
-
 from worker.libraries import CLIPTokenizer, T5TokenizerFast
-
-CLIP_TOKENS = 77
-"""Longest prompt of the CLIP side, tokens, as in the real model."""
-T5_TOKENS = 512
-
-BEGIN, END = "<|startoftext|>", "<|endoftext|>"
+from worker.playground import text
+from worker.playground.text import T5_TOKENS
 
 _KNOWN = (
     "a an and at autumn bear big bird black blue boat bottle bridge brown building by cat castle child city cloud "
@@ -26,18 +20,7 @@ WORDS = _KNOWN.split()
 
 def clip_tokenizer() -> CLIPTokenizer:
     """Byte-level BPE that knows ``WORDS`` whole and spells everything else."""
-    letters = sorted(ByteLevel.alphabet())
-    vocabulary = dict.fromkeys([BEGIN, END, *letters, *(letter + "</w>" for letter in letters)])
-    merges: dict[tuple[str, str], None] = {}
-    for word in WORDS:
-        pieces = [*word[:-1], word[-1] + "</w>"]
-        whole = pieces[0]
-        for piece in pieces[1:]:
-            merges[(whole, piece)] = None
-            whole += piece
-            vocabulary[whole] = None
-    numbered = {token: number for number, token in enumerate(vocabulary)}
-    return CLIPTokenizer(vocab=numbered, merges=list(merges), model_max_length=CLIP_TOKENS)
+    return text.clip_tokenizer(WORDS)
 
 
 def t5_tokenizer() -> T5TokenizerFast:
