@@ -30,7 +30,8 @@ class BaseModelView(BaseModel):
     name: str = Field(examples=["tiny-flux"])
     family: str
     revision: str
-    recipe: str
+    recipe: str = Field(description="The recipe that its workers use; auto: the first that each one's machine can run.")
+    recipes: list[str] = Field(description="All recipes that it has, the best first.")
     dtype: str
     largest_rank: int = Field(description="Largest sum of the ranks of one job's adapters.")
     sizes: Sizes
@@ -190,6 +191,7 @@ def base_model_view(
         family=entry.family,
         revision=entry.revision,
         recipe=entry.recipe,
+        recipes=list(entry.recipes),
         dtype=entry.dtype,
         largest_rank=entry.slot.top_rank,
         sizes=entry.sizes,

@@ -25,7 +25,8 @@ from safetensors.torch import save_file
 
 from bench.flux_blocks import random_adapter
 from shared.adapter_files import sha256_of
-from shared.catalogue import Compile, read_catalogue
+from shared.catalogue import read_catalogue
+from shared.recipe import Recipe
 from worker.engine import DiffusersEngine
 from worker.engine_types import AdapterFile, Drawing
 
@@ -94,8 +95,8 @@ def run(jobs: int, backend: Any) -> dict[str, object]:
     """Warm up, draw the references, then the jobs in random order."""
     entry = read_catalogue().get("tiny-flux")
     slot = entry.slot.model_copy(update={"rank_tiers": TIERS})
-    compiling = Compile(sizes=SIZES, backend=backend)
-    entry = entry.model_copy(update={"recipe": "compiled", "compile": compiling, "slot": slot})
+    recipe = Recipe(compile="full", sizes=SIZES, backend=backend)
+    entry = entry.model_copy(update={"recipe": "compiled", "recipes": {"compiled": recipe}, "slot": slot})
     engine = DiffusersEngine.load(entry)
     started_s = time.monotonic()
     engine.warm()

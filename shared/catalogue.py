@@ -12,9 +12,17 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 
-from shared.errors import CatalogueInvalid, UnknownBaseModel
+from shared.errors import CatalogueInvalid, Misconfigured, UnknownBaseModel
+from shared.recipe import Dtype, Recipe
+from shared.recipe_rules import Use, refusal_everywhere
+from shared.sources.base_model import base_model_source
 
 BUNDLED = Path(__file__).with_name("catalogue.toml")
+
+AUTO = "auto"
+"""In place of a recipe's name: the first that the machine can run."""
+EAGER = "eager"
+"""Name of the empty recipe, which an entry without recipes has."""
 
 
 class _Entry(BaseModel):
@@ -77,36 +85,53 @@ class Sampling(_Entry):
     guidance: bool = True
 
 
-class Compile(_Entry):
-    """How the denoiser is compiled, by torch.compile with this backend.
+class Licence(_Entry):
+    """Under which terms the weights may be used. ``name``: SPDX's, or LicenseRef-… ``commercial``: a sentence."""
 
-    ``sizes``: width and height of the pictures that it is compiled for, at the worker's start. Pictures of any other
-    size are drawn uncompiled, which takes longer.
+    name: str
+    commercial: str
+
+
+class Parameters(_Entry):
+    """How many weights the components have, and what one picture takes beside them.
+
+    ``text_encoders``: those that adapters may change, together. ``large_text_encoder``: the one that is left as it is,
+    with ``large_text_encoder_embeddings``, which stay unquantised. ``denoiser_activations`` and ``vae_activations``:
+    numbers that are alive at the worst moment of a step and of the decoding, for each pixel of the picture.
     """
 
-    sizes: tuple[tuple[int, int], ...] = Field(min_length=1)
-    # The last two need no C++ compiler, and compute as uncompiled models do.
-    backend: Literal["inductor", "aot_eager", "eager"] = "inductor"
+    denoiser: PositiveInt
+    text_encoders: PositiveInt
+    large_text_encoder: int = Field(default=0, ge=0)
+    large_text_encoder_embeddings: int = Field(default=0, ge=0)
+    vae: PositiveInt
+    denoiser_activations: float = Field(gt=0)
+    vae_activations: float = Field(gt=0)
 
 
 class BaseModelEntry(_Entry):
     """One served base model.
 
-    ``source`` is ``builtin:NAME`` (comes with the package) or a local diffusers folder. ``builtin_adapters`` names the
-    adapters that come with it and that the worker registers, so the API can tell "not ready yet" from "unknown".
+    ``source``: see ``shared/sources/base_model.py``. ``builtin_adapters`` names the adapters that come with it and that
+    the worker registers, so the API can tell "not ready yet" from "unknown".
 
     ``aliases``: names of this base model and its fine-tunes in adapters' metadata (upper and lower case are the same).
     ``example_prompt``: what is shown to people who ask how to begin.
     ``layout``: the bundled model whose layers it has, where the API cannot read its folder.
+    ``device``: ``auto`` is a card where there is one. ``recipes``: the best first; ``recipe`` names one of them, or is
+    ``auto``: the first that the machine can run.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
     family: Literal["flux.1", "sdxl", "sd1.5"]
     source: str
     revision: str = "builtin"
-    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
-    device: str = "cpu"
-    recipe: Literal["eager", "compiled"] = "eager"
+    dtype: Dtype = "bfloat16"
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
+    recipe: str = AUTO
+    recipes: dict[str, Recipe] = Field(default_factory=lambda: {EAGER: Recipe()}, min_length=1)
+    licence: Licence | None = None
+    parameters: Parameters | None = None
     builtin_adapters: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     layout: str | None = None
@@ -114,16 +139,42 @@ class BaseModelEntry(_Entry):
     slot: Slot
     sizes: Sizes
     sampling: Sampling
-    compile: Compile | None = None
 
     @model_validator(mode="after")
-    def _compiled_as_the_recipe_says(self) -> BaseModelEntry:
-        if (self.recipe == "compiled") != (self.compile is not None):
-            raise ValueError('the recipe "compiled" needs a table `compile` with its sizes, and no other takes one')
-        for size in self.compile.sizes if self.compile else ():
-            if not all(map(self.sizes.takes, size)):
-                raise ValueError(f"no picture of {size[0]} x {size[1]} is drawn here, so nothing is compiled for it")
+    def _source_that_can_be(self) -> BaseModelEntry:
+        base_model_source(self.source)
         return self
+
+    @model_validator(mode="after")
+    def _recipes_that_can_be(self) -> BaseModelEntry:
+        if self.recipe != AUTO and self.recipe not in self.recipes:
+            known = ", ".join(self.recipes)
+            raise CatalogueInvalid(f'{self.name} has no recipe {self.recipe!r}; write one of {known}, or "{AUTO}".')
+        if AUTO in self.recipes:
+            raise CatalogueInvalid(f'{self.name}: "{AUTO}" is the choice among recipes; give this one another name.')
+        for name, recipe in self.recipes.items():
+            if refusal := refusal_everywhere(self.use_of(recipe)):
+                raise CatalogueInvalid(f"{self.name}, recipe {name}: {refusal.text}")
+            for width, height in recipe.sizes:
+                if not (self.sizes.takes(width) and self.sizes.takes(height)):
+                    raise CatalogueInvalid(
+                        f"{self.name}, recipe {name}: no picture of {width} x {height} is drawn here, so take it out "
+                        "of the recipe's sizes."
+                    )
+        return self
+
+    def use_of(self, recipe: Recipe) -> Use:
+        """This recipe with this base model, for the rules."""
+        return Use(recipe, self.family, recipe.dtype or self.dtype, None if self.device == "auto" else self.device)
+
+    @property
+    def named_recipe(self) -> Recipe:
+        """The one recipe that it names; ``Misconfigured`` where a plan has to choose first."""
+        if self.recipe in self.recipes:
+            return self.recipes[self.recipe]
+        if len(self.recipes) == 1:
+            return next(iter(self.recipes.values()))
+        raise Misconfigured(f"The base model {self.name} has several recipes, and none was chosen yet; name one.")
 
 
 class Catalogue(_Entry):

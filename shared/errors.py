@@ -40,6 +40,7 @@
     │   └── GenerationFailed    500 generation_failed
     └── SetupError              refused at start: the operator must change something
         ├── CatalogueInvalid    500 catalogue_invalid
+        ├── RecipeRefused       500 recipe_refused
         ├── ServerRefused       500 server_refused
         ├── Misconfigured       500 misconfigured
         └── WeightsAltered      500 weights_altered
@@ -330,6 +331,12 @@ class CatalogueInvalid(SetupError):
     """The catalogue cannot be read or holds an impossible entry."""
 
     code = "catalogue_invalid"
+
+
+class RecipeRefused(SetupError):
+    """This machine cannot run the base model as its recipe says; the message says why, and what would fit."""
+
+    code = "recipe_refused"
 
 
 class ServerRefused(SetupError):

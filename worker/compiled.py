@@ -31,7 +31,8 @@ class State:
 
 def states(entry: BaseModelEntry, guided_twice: bool) -> list[State]:
     """Every state that the denoiser is warmed for; none where it is not compiled."""
-    if entry.compile is None:
+    recipe = entry.named_recipe
+    if not recipe.compiles:
         return []
     guidances = {entry.sampling.default_guidance_scale}
     if guided_twice:
@@ -39,7 +40,7 @@ def states(entry: BaseModelEntry, guided_twice: bool) -> list[State]:
     ranks = [None, *entry.slot.rank_tiers]
     return [
         State(width, height, guidance, rank)
-        for (width, height), guidance, rank in product(entry.compile.sizes, sorted(guidances), ranks)
+        for (width, height), guidance, rank in product(recipe.sizes, sorted(guidances), ranks)
     ]
 
 

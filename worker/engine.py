@@ -68,10 +68,12 @@ class DiffusersEngine:
         self._base = BaseLayers(self._family.family, layers, entry.slot.top_rank)
         denoiser = self._family.family.denoiser
         self._states = states(entry, self._family.guided_twice)
-        self._layouts = Layouts(layers, self._dtype.itemsize, frozenset([denoiser] if entry.compile else []))
+        self._layouts = Layouts(
+            layers, self._dtype.itemsize, frozenset([denoiser] if entry.named_recipe.compiles else [])
+        )
         self._slot = Slot(components, self._layouts, entry.slot.rank_tiers, self._dtype, entry.device)
-        if entry.compile is not None:
-            compile_in_place(components[denoiser], entry.compile.backend, len(self._states))
+        if entry.named_recipe.compiles:
+            compile_in_place(components[denoiser], entry.named_recipe.backend, len(self._states))
         self._compilations: int | None = None
         self._memory: Memory[Packed] = Memory(memory_bytes)
 
@@ -92,8 +94,9 @@ class DiffusersEngine:
     def recipe(self) -> str:
         """The recipe in force, with what decides about the last bits."""
         threads = f", {torch.get_num_threads()} threads" if self._entry.device == "cpu" else ""
-        recipe = f"compiled by {self._entry.compile.backend}" if self._entry.compile else self._entry.recipe
-        return f"{recipe}, {self._entry.dtype}, {self._entry.device}{threads}"
+        recipe = self._entry.named_recipe
+        compiled = f"compiled by {recipe.backend}" if recipe.compiles else "eager"
+        return f"{compiled}, {self._entry.dtype}, {self._entry.device}{threads}"
 
     @property
     def base_revision(self) -> str:

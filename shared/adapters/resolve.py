@@ -11,6 +11,7 @@ from shared.adapters.header import Header
 from shared.adapters.plan import plan_adapter
 from shared.catalogue import Catalogue
 from shared.errors import AdapterError
+from shared.sources.base_model import HUB
 
 _FILE_ENDING = re.compile(r"\.(safetensors|ckpt|pt|bin)$")
 
@@ -41,7 +42,7 @@ def _takes(header: Header, base: BaseLayers) -> bool:
 
 def _names(catalogue: Catalogue, name: str) -> set[str]:
     entry = catalogue.base_models[name]
-    return {form.casefold() for form in (name, entry.source, *entry.aliases)}
+    return {form.casefold() for form in (name, entry.source.removeprefix(HUB), *entry.aliases)}
 
 
 def _forms(said: str) -> set[str]:

@@ -12,10 +12,9 @@ from shared.catalogue import BaseModelEntry, Catalogue
 from shared.errors import CatalogueInvalid
 from shared.families.bundled import FAMILIES, bundled_models
 from shared.families.family import Config, Family
+from shared.sources.base_model import BUILTIN, HUB
 
 log = logging.getLogger(__name__)
-
-BUILTIN = "builtin:"
 
 
 def served_bases(catalogue: Catalogue) -> dict[str, BaseLayers]:
@@ -69,7 +68,7 @@ def _of_folder(folder: Path, family: Family) -> dict[str, Config]:
 
 
 def _bundled(entry: BaseModelEntry) -> Mapping[str, Config]:
-    wanted = entry.layout or entry.source.removeprefix(BUILTIN)
+    wanted = entry.layout or entry.source.removeprefix(BUILTIN).removeprefix(HUB)
     for name, model in bundled_models().items():
         if wanted.lower() in (name, *map(str.lower, model.repositories)) and model.family.name == entry.family:
             return model.configs

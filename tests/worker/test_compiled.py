@@ -38,7 +38,7 @@ def compiled_entry(family: str, root: Path, backend: str, **compiling: Any) -> B
         family,
         root,
         recipe="compiled",
-        compile={"sizes": sizes, "backend": backend} | compiling,
+        recipes={"compiled": {"compile": "full", "sizes": sizes, "backend": backend} | compiling},
         slot={"rank_tiers": (8, 16), "text_encoders": True},
     )
 
@@ -177,10 +177,6 @@ def test_the_states_are_all_that_decides_about_the_graph(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"recipe": "compiled"}, "needs a table"),
-        ({"compile": {"sizes": [[64, 64]]}}, "needs a table"),
-        ({"recipe": "compiled", "compile": {"sizes": []}}, "at least 1"),
-        ({"recipe": "compiled", "compile": {"sizes": [[64, 65]]}}, "no picture of 64 x 65"),
         ({"slot": {"rank_tiers": [16, 8]}}, "must ascend"),
         ({"slot": {"rank_tiers": [8, 8]}}, "must ascend"),
         ({"slot": {"rank_tiers": [0]}}, "greater than 0"),

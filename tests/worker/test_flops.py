@@ -17,7 +17,9 @@ from worker.families.table import TORCH_FAMILIES
 from worker.load import load_pipeline
 
 EAGER: dict[str, Any] = {}
-COMPILED = {"recipe": "compiled", "compile": {"sizes": [[DRAWING.width, DRAWING.height]], "backend": "eager"}}
+COMPILED: dict[str, Any] = {
+    "recipes": {"compiled": {"compile": "full", "sizes": [[DRAWING.width, DRAWING.height]], "backend": "eager"}}
+}
 
 
 def counted(run: Any) -> int:

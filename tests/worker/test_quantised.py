@@ -26,7 +26,7 @@ def test_swaps_on_quantised_weights(config: Any, tmp_path: Path) -> None:
         "flux.1",
         tmp_path,
         recipe="compiled",
-        compile={"sizes": [[DRAWING.width, DRAWING.height]], "backend": "eager"},
+        recipes={"compiled": {"compile": "full", "sizes": [[DRAWING.width, DRAWING.height]], "backend": "eager"}},
         slot={"rank_tiers": (8, 16), "text_encoders": True},
     )
     pipeline, revision = load_pipeline(entry)
