@@ -32,6 +32,8 @@ OnWait = Callable[[int], None]
 """Told how many bytes the other one has fetched so far."""
 LEFTOVER_S = 24 * 3600.0
 """Parts that nobody went on with for so long are swept."""
+UNSETTLED_S = 60.0
+"""Index entries are left alone for so long: the file of one that is being written comes after it."""
 
 _CHUNK_BYTES = 1 << 20
 _ENTRY = re.compile(r"([0-9a-f]{64}) ([0-9]+)\n")
@@ -136,12 +138,13 @@ class AdapterCache:
         """Take a part that is whole and verified among the files, then evict the least recently used above the cap."""
         sha256, size_bytes = part.sha256, part.size_bytes
         os.fsync(part.descriptor)
+        # Before the part goes: whoever waits for it looks here as soon as it is gone.
+        self._write(key, f"{sha256} {size_bytes}\n")
         held = self._hold(sha256)
         if held is None:
             held = self._hold_new(part, sha256)
         else:
             part.path.unlink()
-        self._write(key, f"{sha256} {size_bytes}\n")
         self._evict_above(self._cap_bytes)
         return held
 
@@ -177,8 +180,7 @@ class AdapterCache:
         for path in self._index.iterdir():
             entry = self._read(path.name)
             with suppress(FileNotFoundError):
-                # Recent ones may be those of a process that is writing them right now.
-                if path.stat().st_mtime < now_s - POLL_S and (entry is None or not self._path(entry[0]).exists()):
+                if path.stat().st_mtime < now_s - UNSETTLED_S and (entry is None or not self._path(entry[0]).exists()):
                     path.unlink()
 
     def _path(self, sha256: str) -> Path:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -33,7 +34,7 @@ from tests.hub_server import running_hub
 from tests.receiver import until
 from tests.shared.sources.safetensors_bytes import small
 from tests.source_server import SourceServer, running
-from worker.adapter_cache import AdapterCache, Held
+from worker.adapter_cache import POLL_S, AdapterCache, Held
 from worker.fetch import Fetcher
 
 BODY = small(bytes(range(251)), 2000)
@@ -94,6 +95,26 @@ def test_two_jobs_that_need_the_same_cold_adapter_download_it_once(server: Sourc
     assert progress
     for one in held:
         one.close()
+
+
+def test_whoever_waits_is_never_between_the_part_and_its_entry(
+    server: SourceServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = pinned(tmp_path, server.serve("/a", BODY))
+    write = AdapterCache._write
+
+    def write_late(cache: AdapterCache, key: str, text: str) -> None:
+        time.sleep(4 * POLL_S)
+        write(cache, key, text)
+
+    monkeypatch.setattr(AdapterCache, "_write", write_late)
+    fetchers = [fetcher_for(tmp_path) for _ in range(2)]
+    threads = [Thread(target=lambda fetcher=fetcher: fetcher.fetch(identity).close()) for fetcher in fetchers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert fetched(server) == 1
 
 
 def fetch_elsewhere(folder: Path, identity: Identity) -> None:
