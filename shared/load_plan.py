@@ -1,4 +1,4 @@
-"""Which recipe a base model runs with on a machine, why, and the steps to get there. A pure value; workers act on it."""
+"""Which recipe a base model runs with on a machine, why, and the steps to get there. A pure value; a worker acts."""
 
 from __future__ import annotations
 
