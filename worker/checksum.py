@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,14 @@ from worker.layout import CHUNK_BYTES
 
 Sums = npt.NDArray[np.int64]
 """One whole number for each chunk: the sum of its 64-bit words, modulo 2^64."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an adapter's chunks must add up to wherever they lie, and the fingerprint that then stands for them."""
+
+    sums: Sums
+    fingerprint: str
 
 
 def sums_of(flat: torch.Tensor) -> Sums:
@@ -32,3 +41,7 @@ def fingerprint_of(layers: Sequence[tuple[str, int]], sums: Sums) -> str:
     digest = hashlib.sha256(json.dumps([list(layer) for layer in layers], separators=(",", ":")).encode())
     digest.update(np.ascontiguousarray(sums, dtype="<i8").tobytes())
     return digest.hexdigest()
+
+
+NOTHING = fingerprint_of((), np.empty(0, np.int64))
+"""The fingerprint of a slot of which no layer is in use."""

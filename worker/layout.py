@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from shared.adapter_layers import LayerShape
 
 CHUNK_BYTES = 512
@@ -83,14 +86,15 @@ class Layouts:
         """The chunks in which it lies; nothing else does."""
         return slice(half.begin // self.chunk, self._after(half) // self.chunk)
 
-    def matching(self, own: Layout, other: Layout) -> Iterator[tuple[slice, slice]]:
-        """The chunks of each half in ``own``, and those of ``other``, maybe of a larger rank, that hold the same."""
+    def chunks_in(self, own: Layout, other: Layout) -> npt.NDArray[np.intp]:
+        """For each chunk of ``own`` the one of ``other``, maybe of a larger rank, that holds the same."""
+        found = np.empty(own.size // self.chunk, np.intp)
         for name, place in own.places.items():
             there = other.places[name]
             for half, half_there in ((place.down, there.down), (place.up, there.up)):
                 chunks = self.chunks_of(half)
-                begin = half_there.begin // self.chunk
-                yield chunks, slice(begin, begin + chunks.stop - chunks.start)
+                found[chunks] = half_there.begin // self.chunk + np.arange(chunks.stop - chunks.start)
+        return found
 
     def _after(self, half: Half) -> int:
         end = half.begin + half.count

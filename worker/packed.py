@@ -12,9 +12,10 @@ from functools import cached_property
 import torch
 
 from shared.errors import AdapterNotFinite
-from worker.checksum import Sums, sums_of
+from worker.checksum import Expected, fingerprint_of, sums_of
 from worker.compact import CompactAdapter
 from worker.layout import Half, Layout, Layouts, Place, Ranks
+from worker.strength import Parts, multiply
 
 Views = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
 """A and B of each layer, in the memory of one flat tensor."""
@@ -31,7 +32,7 @@ class Packed:
     layout: Layout
     flat: torch.Tensor
     largest_up: float
-    _sums: dict[float, Sums] = field(default_factory=dict, compare=False, repr=False)
+    _expected: dict[float, Expected] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def size_bytes(self) -> int:
@@ -53,6 +54,11 @@ class Packed:
         """Both halves of each layer."""
         return views_of(self.flat, self.layout)
 
+    @cached_property
+    def halves(self) -> tuple[Parts, Parts]:
+        """All A and all B."""
+        return halves_of(self.flat, self.layout)
+
     def check_strength(self, scale: float) -> None:
         """Raise ``AdapterNotFinite`` if this strength takes a weight out of the range of its dtype."""
         # Rounding is monotonic, so the largest weight tells for all.
@@ -60,19 +66,21 @@ class Packed:
         if not torch.isfinite(largest):
             raise AdapterNotFinite("at this strength the adapter's weights are no longer finite.", field="adapters")
 
-    def sums(self, scale: float = 1.0) -> Sums:
-        """The sums that its chunks have once B is multiplied by ``scale``: computed here, not where it is written."""
-        if scale not in self._sums:
-            if len(self._sums) >= MOST_SUMS:
-                self._sums.pop(next(iter(self._sums)))
-            self._sums[scale] = sums_of(self._scaled(scale))
-        return self._sums[scale]
+    def expected(self, scale: float = 1.0) -> Expected:
+        """What its chunks add up to once B is multiplied by ``scale``: computed here, not where it is written."""
+        if scale not in self._expected:
+            if len(self._expected) >= MOST_SUMS:
+                self._expected.pop(next(iter(self._expected)))
+            sums = sums_of(self._scaled(scale))
+            self._expected[scale] = Expected(sums, fingerprint_of(self.ranks, sums))
+        return self._expected[scale]
 
     def _scaled(self, scale: float) -> torch.Tensor:
         if scale == 1.0:
             return self.flat
         scaled = self.flat.clone()
-        torch._foreach_mul_([up for _, up in views_of(scaled, self.layout).values()], scale)
+        ups = halves_of(scaled, self.layout)[1]
+        multiply(ups, scale, ups)
         return scaled
 
 
@@ -114,3 +122,9 @@ def part_of(flat: torch.Tensor, place: Place, begin: int, rank: int) -> tuple[to
 def views_of(flat: torch.Tensor, layout: Layout) -> Views:
     """Both halves of every layer."""
     return {name: (view_of(flat, place.down), view_of(flat, place.up)) for name, place in layout.places.items()}
+
+
+def halves_of(flat: torch.Tensor, layout: Layout) -> tuple[Parts, Parts]:
+    """The A and the B of every layer, in the order of the layout."""
+    places = layout.places.values()
+    return [view_of(flat, place.down) for place in places], [view_of(flat, place.up) for place in places]

@@ -11,7 +11,7 @@ from torch import nn
 
 from shared.errors import SlotCorrupt
 from shared.families.family import component_of
-from worker.checksum import Sums, fingerprint_of
+from worker.checksum import NOTHING, Sums
 from worker.layout import Layouts, Ranks, halves
 from worker.libraries import LoraConfig, LoraLayer, hushed, inject_adapter_in_model
 from worker.packed import Packed
@@ -28,14 +28,14 @@ _WARM_UP: Key = (("warm-up", 0.0),)
 class Resident:
     """What the slot was last seen to hold.
 
-    ``ranks``: of the adapter's own layers, whose chunks are ``own``. ``sums``: of all chunks that take part.
+    ``sums``: of all chunks that take part. ``fingerprint``: of the adapter's own layers alone, with what these sums
+    say of them, so that it does not depend on the tier.
     """
 
     key: Key
-    ranks: Ranks
     arrangement: Arrangement
-    own: tuple[slice, ...]
     sums: Sums
+    fingerprint: str
 
 
 class Slot:
@@ -70,21 +70,18 @@ class Slot:
         return self._resident is not None and self._resident.key == key
 
     def fill(self, key: Key, adapter: Packed, scale: float) -> str:
-        """Make it hold the adapter at this strength, and nothing else; the fingerprint is that of what is read back.
+        """Make it hold the adapter at this strength, and nothing else; the fingerprint of what is read back.
 
         Raises ``SlotCorrupt`` if that is not what was to be written. After any exception the slot is not known, and
         the next use zeroes it and proves that it is empty before anything is written.
         """
-        sums = adapter.sums(scale)
+        own = adapter.expected(scale)
         arrangement = self._prepared(adapter.ranks)
-        self.storage.copy(arrangement, adapter)
-        self.storage.strengthen(arrangement, adapter, scale)
+        self.storage.copy(arrangement, adapter, scale)
         self._switch(arrangement)
-        pairs = list(self._layouts.matching(adapter.layout, arrangement.layout))
-        expected = self._zeros(arrangement)
-        for chunks, there in pairs:
-            expected[there] = sums[chunks]
-        return self._settle(Resident(key, adapter.ranks, arrangement, tuple(there for _, there in pairs), expected))
+        sums = self._zeros(arrangement)
+        sums[self.storage.fit(arrangement, adapter).chunks] = own.sums
+        return self._settle(Resident(key, arrangement, sums, own.fingerprint))
 
     def clear(self) -> str:
         """Take every layer out of the computation, so that nothing that the memory holds takes part."""
@@ -112,7 +109,7 @@ class Slot:
 
     def _hold_zeros(self, arrangement: Arrangement, key: Key = ()) -> str:
         self._switch(arrangement)
-        return self._settle(Resident(key, (), arrangement, (), self._zeros(arrangement)))
+        return self._settle(Resident(key, arrangement, self._zeros(arrangement), NOTHING))
 
     def _empty(self) -> None:
         self._resident, self._switched = None, None
@@ -144,8 +141,8 @@ class Slot:
                 "the job can be submitted again."
             )
         self._resident = resident
-        # Of the adapter's layers alone, so that it does not depend on the tier.
-        return fingerprint_of(resident.ranks, np.concatenate([found[:0], *(found[chunks] for chunks in resident.own)]))
+        # What was found is what was expected, so this is its fingerprint too.
+        return resident.fingerprint
 
     def _differing(self, resident: Resident, found: Sums) -> set[str]:
         views = resident.arrangement.views

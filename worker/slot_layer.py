@@ -12,6 +12,7 @@ from shared.adapter_layers import LayerShape
 from worker.libraries import LoraLayer
 
 ADAPTER_NAME = "slot"
+_ACTIVE = (ADAPTER_NAME, [ADAPTER_NAME])
 
 
 class Half(nn.Module):
@@ -80,12 +81,13 @@ class SlotLayer:
 
     def uses(self, pair: tuple[torch.Tensor, torch.Tensor] | None) -> bool:
         """Whether it multiplies with just these (None: nothing), and PEFT's switches are as they must be."""
+        # Not by PEFT's properties: this is asked of every layer in every swap.
         lora = self._lora
-        if lora.merged_adapters or lora.scaling[ADAPTER_NAME] != 1.0 or lora.active_adapters != [ADAPTER_NAME]:
+        if lora.merged_adapters or lora.scaling[ADAPTER_NAME] != 1.0 or lora._active_adapter not in _ACTIVE:
             return False
         if pair is None:
-            return bool(lora.disable_adapters)
-        return not lora.disable_adapters and self.down.weight is pair[0] and self.up.weight is pair[1]
+            return bool(lora._disable_adapters)
+        return not lora._disable_adapters and self.down.weight is pair[0] and self.up.weight is pair[1]
 
 
 def _check(name: str, down: nn.Module, up: nn.Module, shape: LayerShape) -> None:

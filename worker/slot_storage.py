@@ -8,16 +8,33 @@ what the adapter leaves alone is zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from shared.families.family import component_of
 from worker.checksum import Sums, sums_of
 from worker.layout import Layout, Layouts, Ranks
-from worker.packed import Packed, Views, part_of, views_of
+from worker.packed import Packed, Views, halves_of, part_of, views_of
+from worker.strength import Parts, multiply
 
 MOST_ARRANGEMENTS = 16
+MOST_FITS = 16
+"""Kinds of adapters that an arrangement remembers."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Where adapters of the same layers and ranks lie in an arrangement.
+
+    ``downs``, ``ups``: the memory of each layer's A and B that they fill. ``chunks``: for each chunk of the adapter.
+    """
+
+    downs: Parts
+    ups: Parts
+    chunks: npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -27,6 +44,7 @@ class Arrangement:
     ranks: Ranks
     layout: Layout
     views: Views
+    fits: dict[Ranks, Fit] = field(default_factory=dict, compare=False, repr=False)
 
 
 class Storage:
@@ -67,22 +85,29 @@ class Storage:
         """The smallest tier that takes this rank."""
         return min(tier for tier in self.tiers if tier >= rank)
 
-    def copy(self, arrangement: Arrangement, adapter: Packed) -> None:
-        """Copy the adapter in, and zero what else takes part."""
+    def fit(self, arrangement: Arrangement, adapter: Packed) -> Fit:
+        """Where the adapter lies; worked out once for all of its kind."""
+        found = arrangement.fits.get(adapter.ranks)
+        if found is None:
+            if len(arrangement.fits) >= MOST_FITS:
+                arrangement.fits.pop(next(iter(arrangement.fits)))
+            found = arrangement.fits[adapter.ranks] = self._fit(arrangement, adapter)
+        return found
+
+    def copy(self, arrangement: Arrangement, adapter: Packed, scale: float) -> None:
+        """Copy the adapter in at this strength, and zero what else takes part."""
         before, self._there = self._there, None
+        fit = self.fit(arrangement, adapter)
         source = adapter.flat.to(self.flat.device, non_blocking=True)
         if arrangement.ranks == adapter.ranks:
             self.flat[: adapter.layout.size].copy_(source)
+            multiply(fit.ups, scale, fit.ups)
         else:
             self._clear_around(arrangement, adapter, before)
-            views = adapter.views if source is adapter.flat else views_of(source, adapter.layout)
-            torch._foreach_copy_(self._parts(arrangement, adapter), [half for pair in views.values() for half in pair])
+            downs, ups = adapter.halves if source is adapter.flat else halves_of(source, adapter.layout)
+            torch._foreach_copy_(fit.downs, downs)
+            multiply(ups, scale, fit.ups)
         self._there = (arrangement, dict(adapter.ranks))
-
-    def strengthen(self, arrangement: Arrangement, adapter: Packed, scale: float) -> None:
-        """Multiply what was copied by the strength."""
-        if scale != 1.0:
-            torch._foreach_mul_(self._parts(arrangement, adapter)[1::2], scale)
 
     def sums(self, arrangement: Arrangement) -> Sums:
         """The sums of all that takes part, read from the memory that multiplies."""
@@ -101,13 +126,14 @@ class Storage:
         layout = self.layouts.of(ranks)
         return Arrangement(ranks, layout, views_of(self.flat, layout))
 
-    def _parts(self, arrangement: Arrangement, adapter: Packed) -> list[torch.Tensor]:
-        """A and B by turns: the parts of the adapter's layers that it fills."""
-        found: list[torch.Tensor] = []
+    def _fit(self, arrangement: Arrangement, adapter: Packed) -> Fit:
+        downs, ups = [], []
         for name, rank in adapter.ranks:
             place = arrangement.layout.places[name]
-            found += arrangement.views[name] if place.rank == rank else part_of(self.flat, place, 0, rank)
-        return found
+            down, up = arrangement.views[name] if place.rank == rank else part_of(self.flat, place, 0, rank)
+            downs.append(down)
+            ups.append(up)
+        return Fit(downs, ups, self.layouts.chunks_in(adapter.layout, arrangement.layout))
 
     def _clear_around(
         self, arrangement: Arrangement, adapter: Packed, before: tuple[Arrangement, dict[str, int]] | None

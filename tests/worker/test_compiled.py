@@ -123,7 +123,7 @@ def test_an_adapter_runs_at_the_smallest_tier_that_takes_it(flux: Served) -> Non
 def test_what_lies_beyond_the_rank_takes_part_so_it_is_checked(flux: Served) -> None:
     apply(flux.engine, files_of("small", flux.files))
     name = next(name for name in flux.engine.layers if name.endswith("to_q"))
-    flux.engine._slot.storage.arrange(flux.engine._slot.require_known().ranks).views[name][0][7, 3] = 1e-30
+    flux.engine._slot.require_known().arrangement.views[name][0][7, 3] = 1e-30
     with pytest.raises(SlotCorrupt, match=name):
         apply(flux.engine, files_of("small", flux.files))
     apply(flux.engine, files_of("small", flux.files))

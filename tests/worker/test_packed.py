@@ -14,6 +14,7 @@ from worker.compose import compose
 from worker.layout import CHUNK_BYTES, Layouts, halves
 from worker.packed import Packed, pack, view_of
 from worker.slot_storage import Storage
+from worker.strength import multiply
 
 SHAPES = {
     "text_encoder.q": LayerShape(6, 10),
@@ -74,18 +75,20 @@ def test_side_by_side_is_the_weighted_sum(rank_first: frozenset[str]) -> None:
         assert torch.allclose(found, torch.as_tensor(expected), atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rank_first", KINDS, ids=["as in PEFT", "rank first"])
-def test_the_storage_holds_what_is_copied_and_zeros_whatever_was_there(rank_first: frozenset[str]) -> None:
-    layouts = Layouts(SHAPES, 4, rank_first)
-    storage = Storage(layouts, TIERS, torch.float32, torch.device("cpu"))
+def test_the_storage_holds_what_is_copied_and_zeros_whatever_was_there(
+    rank_first: frozenset[str], dtype: torch.dtype
+) -> None:
+    layouts = Layouts(SHAPES, dtype.itemsize, rank_first)
+    storage = Storage(layouts, TIERS, dtype, torch.device("cpu"))
     generator = np.random.default_rng(0)
     for seed in range(60):
         names = generator.choice(list(SHAPES), size=generator.integers(1, 5), replace=False)
         ranks = {str(name): int(generator.integers(1, 17)) for name in sorted(names)}
-        packed, scale = adapter(ranks, seed, layouts), float(generator.choice([1.0, 0.3, -2.0]))
+        packed, scale = adapter(ranks, seed, layouts, dtype), float(generator.choice([1.0, 0.3, -2.0]))
         arrangement = storage.arrange(packed.ranks)
-        storage.copy(arrangement, packed)
-        storage.strengthen(arrangement, packed, scale)
+        storage.copy(arrangement, packed, scale)
         expected = torch.zeros_like(storage.flat[: arrangement.layout.size])
         for name, (down, up) in packed.views.items():
             place = arrangement.layout.places[name]
@@ -94,20 +97,29 @@ def test_the_storage_holds_what_is_copied_and_zeros_whatever_was_there(rank_firs
             (up_there[: ranks[name]] if place.rank_first else up_there[:, : ranks[name]]).copy_(up * scale)
         assert torch.equal(storage.flat[: arrangement.layout.size], expected)
         sums = storage.sums(arrangement)
-        for own, there in layouts.matching(packed.layout, arrangement.layout):
-            assert np.array_equal(sums[there], packed.sums(scale)[own])
-            sums[there] = 0
+        own = layouts.chunks_in(packed.layout, arrangement.layout)
+        assert np.array_equal(sums[own], packed.expected(scale).sums)
+        sums[own] = 0
         assert not sums.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_strength_multiplies_in_float32_and_is_rounded_once(dtype: torch.dtype) -> None:
+    values = torch.randn(64, 33, generator=torch.Generator().manual_seed(0)).to(dtype)
+    there = [torch.empty_like(values)]
+    for scale in (0.8, 0.3, -1.7, 1.01):
+        multiply([values], scale, there)
+        assert torch.equal(there[0], values.float().mul(scale).to(dtype))
 
 
 def test_sums_of_another_strength_leave_the_adapter_as_it_is() -> None:
     layouts = Layouts(SHAPES, 4)
     packed = adapter({"unet.linear": 4}, 3, layouts)
     before = packed.flat.clone()
-    weak = packed.sums(0.3)
+    weak = packed.expected(0.3).sums
     assert torch.equal(packed.flat, before)
-    assert not np.array_equal(weak, packed.sums())
-    assert np.array_equal(packed.sums(), sums_of(packed.flat))
+    assert not np.array_equal(weak, packed.expected().sums)
+    assert np.array_equal(packed.expected().sums, sums_of(packed.flat))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

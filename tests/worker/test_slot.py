@@ -122,8 +122,8 @@ def test_a_write_that_does_not_arrive_is_found(
     apply(engine, files_of("ember", tiny.adapters))
     whole = Storage.copy
 
-    def loses_a_layer(storage: Storage, arrangement: Arrangement, adapter: Packed) -> None:
-        whole(storage, arrangement, adapter)
+    def loses_a_layer(storage: Storage, arrangement: Arrangement, adapter: Packed, scale: float) -> None:
+        whole(storage, arrangement, adapter, scale)
         arrangement.views[f"transformer.{LAYER}"][1].zero_()
 
     with monkeypatch.context() as patched:
@@ -145,13 +145,13 @@ def test_a_failure_in_the_middle_of_a_write(
     whole = Storage.copy
     found_zero: list[bool] = []
 
-    def fails_after_a_part(storage: Storage, arrangement: Arrangement, adapter: Packed) -> None:
+    def fails_after_a_part(storage: Storage, arrangement: Arrangement, adapter: Packed, scale: float) -> None:
         storage.flat[:1000] = adapter.flat[:1000]
         raise RuntimeError("out of memory")
 
-    def noted(storage: Storage, arrangement: Arrangement, adapter: Packed) -> None:
+    def noted(storage: Storage, arrangement: Arrangement, adapter: Packed, scale: float) -> None:
         found_zero.append(storage.is_zero())
-        whole(storage, arrangement, adapter)
+        whole(storage, arrangement, adapter, scale)
 
     with monkeypatch.context() as patched:
         patched.setattr(Storage, "copy", fails_after_a_part)
