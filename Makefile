@@ -43,7 +43,7 @@ up: .venv/.installed
 	.venv/bin/hotslot up $(ARGS)
 
 test: .venv/.installed
-	.venv/bin/pytest $(ARGS)
+	OMP_NUM_THREADS=1 .venv/bin/pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 test-compose: .venv/.installed
 	TEST_COMPOSE=1 TEST_WHEELS='$(abspath $(WHEELS))' \

@@ -26,6 +26,8 @@ CROP_BATCH = 16
 BATCH = 8
 LATENT_NOISE = 0.05
 """Added to the latents while training, so that the decoder forgives what the transformer gets slightly wrong."""
+MEASURED = 256
+"""Pictures that tell the mean and variance of the latents."""
 STAGE = 1
 
 
@@ -102,6 +104,6 @@ def _measured(model: AutoencoderTiny) -> AutoencoderTiny:
     # What the transformer learns from is what the released files, in half precision, will decode.
     for part in model.parameters():
         part.copy_(part.half())
-    latents = latents_of(model, varied_pictures(256, generator_of(STAGE, STEPS)))
+    latents = latents_of(model, varied_pictures(MEASURED, generator_of(STAGE, STEPS)))
     model.register_to_config(scaling_factor=1 / float(latents.std()), shift_factor=float(latents.mean()))
     return model.requires_grad_(False).eval()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from shared.adapters.base import BaseLayers
+from shared.adapters import header as headers
 from shared.adapters.header import MAX_HEADER_BYTES, read_header
 from shared.adapters.inspection import Inspection, inspect
 from shared.adapters.plan import plan_adapter
@@ -78,10 +79,14 @@ def test_damaged_files_get_an_answer(content: bytes) -> None:
     judged(content)
 
 
+CAP_BYTES = MAX_HEADER_BYTES // 8
+"""The cap in force where memory is measured, which is slow: what is taken grows with the header alone."""
+
+
 def _filled(piece: Callable[[int], str], before: str = "{", after: str = "}") -> bytes:
     """A header of many pieces, as long as it may be."""
     parts, length, number = [before], len(before) + len(after), 0
-    while length + len(part := piece(number)) + 1 <= MAX_HEADER_BYTES:
+    while length + len(part := piece(number)) + 1 <= CAP_BYTES:
         parts.append(part + ",")
         length += len(part) + 1
         number += 1
@@ -97,11 +102,11 @@ HEAVY: dict[str, Callable[[], bytes]] = {
     "many tensors": lambda: _filled(lambda i: f'"{i}":{_EMPTY}'),
     "many keys of a known form": lambda: _filled(lambda i: f'"lora_unet_{i}.lora_down.weight":{_EMPTY}'),
     "many text-encoder keys": lambda: _filled(lambda i: f'"lora_te1_{i}.lora_down.weight":{_EMPTY}'),
-    "one long name": lambda: ('{"' + "a" * (MAX_HEADER_BYTES - 70) + f'":{_EMPTY}}}').encode(),
+    "one long name": lambda: ('{"' + "a" * (CAP_BYTES - 70) + f'":{_EMPTY}}}').encode(),
     "much metadata": lambda: _filled(lambda i: f'"modelspec.{i}":"x"', '{"__metadata__":{', "}}"),
-    "a long number": lambda: b'{"a":' + b"9" * (MAX_HEADER_BYTES - 6) + b"}",
-    "deep": lambda: b'{"a":' + b"[" * (MAX_HEADER_BYTES - 5),
-    "many patterns": lambda: _with_patterns(300_000),
+    "a long number": lambda: b'{"a":' + b"9" * (CAP_BYTES - 6) + b"}",
+    "deep": lambda: b'{"a":' + b"[" * (CAP_BYTES - 5),
+    "many patterns": lambda: _with_patterns(CAP_BYTES // 32),
 }
 
 
@@ -121,9 +126,10 @@ def _with_patterns(count: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", HEAVY)
-def test_memory_is_bounded_by_the_headers_cap(name: str) -> None:
+def test_memory_is_bounded_by_the_headers_cap(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headers, "MAX_HEADER_BYTES", CAP_BYTES)
     raw = HEAVY[name]()
-    assert len(raw) <= MAX_HEADER_BYTES
+    assert len(raw) <= CAP_BYTES
     data = bytes(2048 if name == "many patterns" else 0)
     file = File(struct.pack("<Q", len(raw)) + raw + data)
     tracemalloc.start()
@@ -134,4 +140,4 @@ def test_memory_is_bounded_by_the_headers_cap(name: str) -> None:
         tracemalloc.stop()
     assert found.verdict is not None
     assert found.verdict.outcome == "refused"
-    assert peak_bytes < 40 * MAX_HEADER_BYTES
+    assert peak_bytes < 40 * CAP_BYTES

@@ -23,6 +23,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
     monkeypatch.setattr(checkpoint, "EVERY", 1)
     monkeypatch.setattr(train_autoencoder, "CROP_BATCH", 2)
+    monkeypatch.setattr(train_autoencoder, "MEASURED", 8)
     monkeypatch.setattr(train_transformer, "BATCH", 4)
     monkeypatch.setattr(train_adapters, "BATCH", 4)
     few = {name: replace(adapter, pictures=16) for name, adapter in ADAPTERS.items()}
