@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from shared.adapters.base import BaseLayers
 from shared.adapters import header as headers
+from shared.adapters.base import BaseLayers
 from shared.adapters.header import MAX_HEADER_BYTES, read_header
 from shared.adapters.inspection import Inspection, inspect
 from shared.adapters.plan import plan_adapter
