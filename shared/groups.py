@@ -14,7 +14,8 @@ class WaitingGroup(NamedTuple):
     """A group and its head: the one of its jobs that would be claimed.
 
     ``overtaken``: how many jobs of later rank went before the head. ``left_ms``: time until its deadline, if it has
-    one. ``elsewhere``: how many other workers have the group's adapters in their slots.
+    one. ``elsewhere``: how many other workers have the group's adapters in their slots. ``marked``: how many of its
+    waiting jobs other workers are about to come for.
     """
 
     key: str
@@ -25,14 +26,32 @@ class WaitingGroup(NamedTuple):
     tenant: str
     left_ms: int | None = None
     elsewhere: int = 0
+    marked: int = 0
 
 
 def waiting_group(
-    key: str, head: str, rank_ms: str, overtaken: str, waiting: str, tenant: str, left_ms: str, elsewhere: str
+    key: str,
+    head: str,
+    rank_ms: str,
+    overtaken: str,
+    waiting: str,
+    tenant: str,
+    left_ms: str,
+    elsewhere: str,
+    marked: str,
 ) -> WaitingGroup:
     """A group as ``snapshot.lua`` tells it."""
-    left = int(left_ms) if left_ms else None
-    return WaitingGroup(key, head, int(float(rank_ms)), int(overtaken), int(waiting), tenant, left, int(elsewhere))
+    return WaitingGroup(
+        key=key,
+        head=head,
+        head_rank_ms=int(float(rank_ms)),
+        overtaken=int(overtaken),
+        waiting=int(waiting),
+        tenant=tenant,
+        left_ms=int(left_ms) if left_ms else None,
+        elsewhere=int(elsewhere),
+        marked=int(marked),
+    )
 
 
 def group_of(spec: JobSpec) -> str:

@@ -46,6 +46,7 @@ HEADS = Key("heads", "hotslot:queue:{base}:heads", "zset", "queue", "while jobs 
 GROUP = Key("group", "hotslot:queue:{base}:group:{group}", "zset", "queue", "while jobs of the group wait")
 CLAIMS = Key("claims", "hotslot:queue:{base}:claims", "zset", "queue", "while jobs of the base model wait")
 RESIDENTS = Key("residents", "hotslot:queue:{base}:residents", "hash", "queue", "1 h after the last claim")
+MARKS = Key("marks", "hotslot:queue:{base}:marks", "hash", "queue", "one lifetime of a mark after the last")
 SHARES = Key("shares", "hotslot:queue:{base}:shares", "hash", "queue", "while jobs of the base model wait")
 PAUSED = Key("paused", "hotslot:paused:{base}", "hash", "queue", "kept: until the queue or worker is resumed")
 STATS = Key("stats", "hotslot:stats:{base}", "hash", "queue", "kept: three counters and two clocks per base model")

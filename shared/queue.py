@@ -30,7 +30,10 @@ log = logging.getLogger(__name__)
 
 IDEMPOTENCY_MS = 24 * 3600 * 1000
 HEADS_CONSIDERED = 64
+MARK_MS = 5_000
+"""A mark on the next job lives so long unless it is renewed."""
 DEFAULT_TENANT = "default"
+_NO_GROUP = ""
 _KEY_REUSED = "This Idempotency-Key was used for another job; send a new key with a new body."
 
 Row = tuple[int, str]
@@ -171,10 +174,29 @@ class Queue:
         width = len(WaitingGroup._fields)
         return [waiting_group(*flat[start : start + width]) for start in range(0, len(flat), width)]
 
+    def reserve(self, base_model: str, group: str, worker: str, *, mark_ms: int = MARK_MS) -> Job | None:
+        """Mark the job of this group that the worker is likely to claim next; returns it, or None if there is none.
+
+        A mark is no lease: it changes no job, counts nothing, and ends by itself, with the worker's next claim, or with
+        its next mark. Meanwhile other workers prefer other jobs, but take this one rather than none.
+        """
+        flat = self._scripts.run("reserve", base_model=base_model, group=group, worker=worker, mark_ms=mark_ms)
+        try:
+            return read_job(dict(zip(flat[0::2], flat[1::2], strict=True))) if flat else None
+        except ValueError:
+            # Whoever claims it ends it.
+            return None
+
+    def unreserve(self, base_model: str, worker: str) -> None:
+        """Take the worker's mark back."""
+        self.reserve(base_model, _NO_GROUP, worker)
+
     def claim(
         self, base_model: str, group: str, worker: str, *, holder: str = "", token: str = ""
     ) -> Job | Literal["empty", "bound"]:
         """Claim the group's head. "empty": nothing waits there; "bound": the oldest job must be served first.
+
+        A head that another worker has reserved is passed over where the group has more jobs and the bound allows it.
 
         ``holder``: the one child of the worker that will work on it. ``token``: the same for every try of one claim,
         because a try whose answer is lost has claimed all the same. A record that cannot be read ends the job.

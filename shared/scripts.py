@@ -19,6 +19,7 @@ from shared.server import reached
 NAMES = (
     "submit",
     "snapshot",
+    "reserve",
     "claim",
     "renew",
     "place",

@@ -77,10 +77,16 @@ class Choice:
 
 
 def choose(groups: Sequence[WaitingGroup], here: Here, pace: Pace, limits: Limits) -> Choice | None:
-    """The group whose head to claim, or None when nothing waits. ``groups``: the oldest heads, and the resident's."""
+    """The group to claim from, or None when nothing waits. ``groups``: the oldest heads, and the resident's.
+
+    What other workers are about to come for is left to them, unless nothing else waits or the bound is reached.
+    """
     if not groups:
         return None
     oldest = min(groups, key=_rank)
+    if oldest.overtaken < limits.overtake_max:
+        groups = [group for group in groups if group.marked < max(1, group.waiting)] or groups
+        oldest = min(groups, key=_rank)
     costs_ms = {group.key: cost_ms(group, here, pace, limits) for group in groups}
     cheapest = min(groups, key=lambda group: (costs_ms[group.key], _rank(group)))
     saved_ms = costs_ms[oldest.key] - costs_ms[cheapest.key]

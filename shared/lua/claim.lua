@@ -1,4 +1,5 @@
--- Give the head of a group to a worker. -> {'claimed', field, value, ...} | {'empty'} | {'bound'}
+-- Give the head of a group to a worker, or its first job that no other worker has marked, as far as the bound allows.
+-- -> {'claimed', field, value, ...} | {'empty'} | {'bound'}
 -- 'bound': the oldest waiting job has been overtaken as often as allowed, so no job of later rank may be served. One of
 -- the same rank may: otherwise two such jobs, and a worker that breaks the tie another way, would stop each other.
 -- Safe to send twice: the same token gets the same job again, as long as it still holds it.
@@ -20,11 +21,12 @@ if paused[1] or paused[2] then return {'empty'} end
 while true do
   local oldest = redis.call('ZRANGE', k_waiting(a.base_model), 0, 0, 'WITHSCORES')
   if not oldest[1] then return {'empty'} end
-  local head = redis.call('ZRANGE', k_group(a.base_model, a.group), 0, 0, 'WITHSCORES')
-  local job, rank_ms = head[1], head[2]
+  local job, rank_ms = first_free(a.base_model, a.group, a.worker, now)
   if not job then return {'empty'} end
-  if tonumber(rank_ms) > tonumber(oldest[2]) and overtaken(a.base_model, oldest[2]) >= a.overtake_max then
-    return {'bound'}
+  if overtaken(a.base_model, oldest[2]) >= a.overtake_max then
+    local head = redis.call('ZRANGE', k_group(a.base_model, a.group), 0, 0, 'WITHSCORES')
+    job, rank_ms = head[1], head[2]
+    if tonumber(rank_ms) > tonumber(oldest[2]) then return {'bound'} end
   end
   local deadline = redis.call('ZSCORE', k_deadlines(), job)
   if deadline and tonumber(deadline) <= now then
@@ -37,6 +39,7 @@ while true do
     redis.call('HINCRBY', k_stats(a.base_model), 'claims', 1)
     redis.call('HSET', k_residents(a.base_model), a.worker, a.group)
     redis.call('PEXPIRE', k_residents(a.base_model), 3600000)
+    redis.call('HDEL', k_marks(a.base_model), a.worker)
     move(job, 'running')
     local attempt = redis.call('HINCRBY', k_job(job), 'attempt', 1)
     redis.call('SET', k_claim(a.token), job .. ':' .. attempt, 'PX', 600000)

@@ -71,6 +71,32 @@ local function overtaken(base, rank_ms)
   return redis.call('ZCOUNT', k_claims(base), '(' .. rank_ms, '+inf')
 end
 
+-- The waiting jobs that other workers are about to come for: {job = true, ...}, and how many.
+local function marked_by_others(base, worker, now)
+  local marked, count = {}, 0
+  local marks = redis.call('HGETALL', k_marks(base))
+  for i = 1, #marks, 2 do
+    local until_ms, job = string.match(marks[i + 1], '^(%d+):(.*)$')
+    if tonumber(until_ms) <= now then
+      redis.call('HDEL', k_marks(base), marks[i])
+    elseif marks[i] ~= worker and redis.call('ZSCORE', k_waiting(base), job) then
+      if not marked[job] then count = count + 1 end
+      marked[job] = true
+    end
+  end
+  return marked, count
+end
+
+-- The first job of a group that nobody else is about to come for, or its head if there is none. -> job, rank_ms
+local function first_free(base, group, worker, now)
+  local marked, count = marked_by_others(base, worker, now)
+  local line = redis.call('ZRANGE', k_group(base, group), 0, count, 'WITHSCORES')
+  for i = 1, #line, 2 do
+    if not marked[line[i]] then return line[i], line[i + 1] end
+  end
+  return line[1], line[2]
+end
+
 -- 'ok', 'lost' (another attempt owns the job, or it has ended), or how the job was asked to stop.
 local function held(job, attempt)
   local fields = redis.call('HMGET', k_job(job), 'status', 'attempt', 'stop')

@@ -1,5 +1,5 @@
 -- What waits for a base model, oldest heads first, and the resident group if it waits too.
--- -> {group, head, head_rank_ms, overtaken, waiting, tenant, left_ms or '', elsewhere, ...} eight each
+-- -> {group, head, head_rank_ms, overtaken, waiting, tenant, left_ms or '', elsewhere, marked, ...} nine each
 local now = now_ms()
 local found = {}
 
@@ -20,6 +20,13 @@ for i = 1, #residents, 2 do
   end
 end
 
+-- How many of a group's jobs other workers have marked.
+local marked = {}
+for job in pairs(marked_by_others(a.base_model, a.worker, now)) do
+  local group = redis.call('HGET', k_job(job), 'group')
+  marked[group] = (marked[group] or 0) + 1
+end
+
 local function add(group)
   local head = redis.call('ZRANGE', k_group(a.base_model, group), 0, 0, 'WITHSCORES')
   local job, rank_ms = head[1], head[2]
@@ -31,6 +38,7 @@ local function add(group)
     redis.call('HGET', k_job(job), 'tenant') or '',
     deadline_ms and text(deadline_ms - now) or '',
     text(elsewhere[group] or 0),
+    text(marked[group] or 0),
   }) do
     found[#found + 1] = value
   end

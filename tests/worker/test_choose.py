@@ -117,3 +117,15 @@ def test_a_deadline_moves_no_job_before_an_older_one() -> None:
 def test_equal_ranks_go_by_job() -> None:
     waiting = [group("b", 7, head="job2"), group("c", 7, head="job1")]
     assert choose(waiting, ON_A, PACE, LIMITS) == Choice("c", Reason.OLDEST)
+
+
+def test_what_another_worker_is_about_to_come_for_is_left_to_it() -> None:
+    groups = [group("b", 0, marked=1), group("c", 5)]
+    assert choose(groups, ON_A, PACE, LIMITS) == Choice("c", Reason.OLDEST)
+    assert choose(groups[:1], ON_A, PACE, LIMITS) == Choice("b", Reason.OLDEST)
+    assert choose([group("b", 0, marked=1, waiting=2), *groups[1:]], ON_A, PACE, LIMITS) == Choice("b", Reason.OLDEST)
+
+
+def test_the_bound_goes_before_what_another_worker_is_about_to_come_for() -> None:
+    groups = [group("b", 0, overtaken=8, marked=1), group("a", 5)]
+    assert choose(groups, ON_A, PACE, LIMITS) == Choice("b", Reason.BOUND)

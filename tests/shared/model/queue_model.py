@@ -52,6 +52,8 @@ class QueueModel:
     jobs: dict[str, ModelJob] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
     """Workers that get nothing; "" for all of them."""
+    marks: dict[str, str] = field(default_factory=dict)
+    """Of each worker: the job that it is about to come for."""
     claims_ms: list[int] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
     overtaken_max: int = 0
@@ -80,12 +82,33 @@ class QueueModel:
         """As the scripts count it."""
         return sum(claim_ms > rank_ms for claim_ms in self.claims_ms)
 
+    def marked_by_others(self, worker: str) -> list[ModelJob]:
+        """Jobs that wait and that somebody else has marked."""
+        return [job for job in self.line if job.name in {name for by, name in self.marks.items() if by != worker}]
+
+    def first_free(self, group: str, worker: str) -> ModelJob | None:
+        """The job of the group that this worker gets: the first that nobody else marked, else the first."""
+        own = [job for job in self.line if job.group == group]
+        marked = self.marked_by_others(worker)
+        return next((job for job in own if job not in marked), own[0] if own else None)
+
+    def reserve(self, group: str, worker: str) -> ModelJob | None:
+        """A new mark, instead of the one before."""
+        job = self.first_free(group, worker)
+        self.marks.pop(worker, None)
+        if job:
+            self.marks[worker] = job.name
+        return job
+
     def submit(self, job: ModelJob) -> None:
         """A job arrives."""
         self.jobs[job.name] = job
 
     def claim(self, group: str, holder: str) -> ModelJob | Literal["empty", "bound"]:
-        """The head of the group, unless the oldest job must go first. Heads past their deadline end on the way."""
+        """The first job of the group that nobody else marked, unless the oldest must go first.
+
+        Those past their deadline end on the way.
+        """
         if self.paused & {"", holder}:
             return "empty"
         while True:
@@ -93,13 +116,16 @@ class QueueModel:
             if group not in heads:
                 return "empty"
             head, oldest = heads[group], self.line[0]
-            if head.rank_ms > oldest.rank_ms and self.overtaken(oldest.rank_ms) >= self.overtake_max:
+            if self.overtaken(oldest.rank_ms) < self.overtake_max:
+                head = self.first_free(group, holder) or head
+            elif head.rank_ms > oldest.rank_ms:
                 return "bound"
             if not head.is_late:
                 break
             self._end(head, Status.EXPIRED)
         self.overtaken_max = max(self.overtaken_max, self.overtaken(head.rank_ms))
         self.claimed += 1
+        self.marks.pop(holder, None)
         for job in self.line:
             self.overtakers[job.name] += job.rank_ms < head.rank_ms
         self.claims_ms.append(head.rank_ms)

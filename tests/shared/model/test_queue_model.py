@@ -128,6 +128,19 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             assert claimed == expected
 
+    @rule(worker=workers, adapter=adapters)
+    def reserve(self, worker: str, adapter: str) -> None:
+        """A mark changes no job, as the invariants see."""
+        group = group_of(spec(*filter(None, [adapter])))
+        expected = self.model.reserve(group, worker)
+        job = self.queue.reserve(BASE, group, worker, mark_ms=LEASE_MS)
+        assert (job and job.id) == (expected and expected.name)
+
+    @rule(worker=workers)
+    def take_the_mark_back(self, worker: str) -> None:
+        self.queue.unreserve(BASE, worker)
+        self.model.marks.pop(worker, None)
+
     @precondition(lambda self: self.model.line)
     @rule(worker=workers)
     def claim_the_oldest(self, worker: str) -> None:
@@ -203,6 +216,13 @@ class QueueMachine(RuleBasedStateMachine):
         job = waiting[pick % len(waiting)]
         self.client.zadd(keys.DEADLINES(), {job.name: LONG_AGO}, xx=True)
         job.is_late = True
+
+    @precondition(lambda self: self.model.marks)
+    @rule(pick=picks)
+    def a_mark_runs_out(self, pick: int) -> None:
+        worker, name = list(self.model.marks.items())[pick % len(self.model.marks)]
+        self.client.hset(keys.MARKS(BASE), worker, f"{LONG_AGO}:{name}")
+        del self.model.marks[worker]
 
     @rule(server_restarted=st.booleans(), twice=st.booleans())
     def reclaim(self, server_restarted: bool, twice: bool) -> None:
@@ -282,6 +302,13 @@ class QueueMachine(RuleBasedStateMachine):
         ]
         # Groups whose heads have the same rank stand in any order.
         assert sorted(seen, key=lambda row: (row[2], row[1])) == expected
+
+    @invariant()
+    def a_look_shows_what_others_marked(self) -> None:
+        for worker in ("", "w1"):
+            marked = [job.group for job in self.model.marked_by_others(worker)]
+            seen = {one.key: one.marked for one in self.queue.look(BASE, worker=worker)}
+            assert seen == {key: marked.count(key) for key in self.model.heads()}
 
     @invariant()
     def nobody_is_overtaken_beyond_the_bound(self) -> None:
