@@ -109,8 +109,11 @@ class Child:
 
         started_s = time.monotonic()
         log.info("loading %s", self._entry.name)
-        engine = DiffusersEngine.load(self._entry, memory_bytes=self._settings.adapter_memory_bytes)
+        engine = DiffusersEngine.load(
+            self._entry, memory_bytes=self._settings.adapter_memory_bytes, tell=self._starting
+        )
         loaded_s = time.monotonic()
+        log.info("%s runs with the recipe %s: %s", self._entry.name, engine.plan.recipe_name, engine.plan.why)
         engine.warm()
         warm_s = time.monotonic()
         load_ms, warmup_ms = round((warm_s - started_s) * 1000), round((warm_s - loaded_s) * 1000)
@@ -193,6 +196,9 @@ class Child:
         self._flags.ready_pid = os.getpid()
         self._beat.say()
         self._tickets.ring_if_quiet(base_queue(self._entry.name))
+
+    def _starting(self, stage: str) -> None:
+        log.info("%s: %s", self._entry.name, stage)
 
     def _fail(self, status: int) -> None:
         self._flags.exit_status = status

@@ -47,9 +47,9 @@ def states(entry: BaseModelEntry, guided_twice: bool) -> list[State]:
 def compile_in_place(denoiser: nn.Module, backend: str, graphs: int) -> None:
     """Let every call of ``denoiser`` run compiled, with room for this many graphs."""
     config = torch._dynamo.config
-    # Past its limit dynamo runs uncompiled and says so once; there are no more graphs than states.
-    config.recompile_limit = max(config.recompile_limit, graphs)
-    config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, graphs)
+    # Past its limit dynamo runs uncompiled, which nobody would see. What is left over is for what should not happen.
+    config.recompile_limit += graphs
+    config.accumulated_recompile_limit += graphs
     denoiser.compile(backend=backend, dynamic=False)
 
 

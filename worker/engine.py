@@ -5,30 +5,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import safetensors
 import torch
 
 from shared.adapter_layers import LayerShape
-from shared.adapters.base import BaseLayers
-from shared.adapters.served import adapted_components
 from shared.catalogue import BaseModelEntry
 from shared.errors import AdapterError
 from shared.families.family import component_of
 from shared.job import AppliedAdapterRecord
-from worker.compiled import State, compilations, compile_in_place, sizes_of, states, uncompiled_unless
+from shared.load_plan import LoadPlan
+from worker.assemble import Assembly, Tell, assemble, planned
+from worker.compiled import State, compilations, sizes_of, uncompiled_unless
 from worker.compose import Weighted, check_ranks, compose
 from worker.convert import read_adapter
 from worker.draw import draw
 from worker.engine_types import AdapterFile, Drawing, DrawnImage, SwapReport
-from worker.families.table import TORCH_FAMILIES
-from worker.layout import Layouts
 from worker.libraries import diffusers, peft, transformers
-from worker.load import load_pipeline, set_threads, slot_dtype
+from worker.load import set_threads, slot_dtype
 from worker.memory import AdapterMemory, Memory
 from worker.packed import Packed, pack
-from worker.slot import Slot
 
 log = logging.getLogger(__name__)
 
@@ -54,41 +50,41 @@ class PreparedAdapters:
 class DiffusersEngine:
     """A pipeline of diffusers with Hotslot's slot; implements ``Engine``."""
 
-    def __init__(
-        self, pipeline: Any, entry: BaseModelEntry, base_revision: str, memory_bytes: int = MEMORY_BYTES
-    ) -> None:
-        """The pipeline is on its device already; no adapter may be loaded in it."""
-        self._pipeline = pipeline
-        self._entry = entry
-        self._base_revision = base_revision
-        self._family = TORCH_FAMILIES[entry.family]
-        self._dtype = slot_dtype(entry)
-        components = {name: getattr(pipeline, name) for name in adapted_components(entry)}
-        layers = self._family.family.layers({name: _config(module) for name, module in components.items()})
-        self._base = BaseLayers(self._family.family, layers, entry.slot.top_rank)
-        denoiser = self._family.family.denoiser
-        self._states = states(entry, self._family.guided_twice)
-        self._layouts = Layouts(
-            layers, self._dtype.itemsize, frozenset([denoiser] if entry.named_recipe.compiles else [])
-        )
-        self._slot = Slot(components, self._layouts, entry.slot.rank_tiers, self._dtype, entry.device)
-        if entry.named_recipe.compiles:
-            compile_in_place(components[denoiser], entry.named_recipe.backend, len(self._states))
+    def __init__(self, assembly: Assembly, memory_bytes: int = MEMORY_BYTES) -> None:
+        """What the steps of a load plan have made."""
+        self._pipeline = assembly.pipeline
+        self._plan = assembly.plan
+        self._entry = assembly.entry
+        self._base_revision = assembly.revision
+        self._family = assembly.family
+        self._dtype = slot_dtype(assembly.entry)
+        self._base = assembly.base
+        self._states = assembly.states
+        self._layouts = assembly.layouts
+        self._slot = assembly.slot
         self._compilations: int | None = None
         self._memory: Memory[Packed] = Memory(memory_bytes)
 
     @classmethod
     def load(
-        cls, entry: BaseModelEntry, threads: int | None = None, memory_bytes: int = MEMORY_BYTES
+        cls,
+        entry: BaseModelEntry,
+        threads: int | None = None,
+        memory_bytes: int = MEMORY_BYTES,
+        tell: Tell = log.debug,
     ) -> DiffusersEngine:
-        """Load the base model of this catalogue entry and inject its slot; ``Misconfigured`` if it cannot be.
+        """Load the base model of this catalogue entry as planned for this machine, all but the warm-up.
 
         ``threads``: CPU threads of torch, see ``set_threads``. Pictures are promised to be bit-equal only between
-        processes of the same number.
+        processes of the same number. ``tell``: takes each step. Raises ``SetupError`` if it cannot be loaded.
         """
         set_threads(entry, threads)
-        pipeline, revision = load_pipeline(entry)
-        return cls(pipeline, entry, revision, memory_bytes)
+        return cls(assemble(planned(entry), entry, tell), memory_bytes)
+
+    @property
+    def plan(self) -> LoadPlan:
+        """How it was loaded, and why so."""
+        return self._plan
 
     @property
     def recipe(self) -> str:
@@ -205,10 +201,3 @@ class DiffusersEngine:
 
 def _first_drawing(state: State) -> Drawing:
     return Drawing("warm", None, state.width, state.height, 1, state.guidance_scale, 0)
-
-
-def _config(module: Any) -> Mapping[str, Any]:
-    # transformers has an object, diffusers a mapping.
-    config = module.config
-    found: Mapping[str, Any] = config.to_dict() if hasattr(config, "to_dict") else config
-    return found

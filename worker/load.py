@@ -37,7 +37,13 @@ def set_threads(entry: BaseModelEntry, threads: int | None = None) -> None:
 
 
 def load_pipeline(entry: BaseModelEntry) -> tuple[Any, str]:
-    """The plain pipeline on its device, without adapters, and the revision of what was loaded.
+    """The plain pipeline on its device, and the revision of what was loaded; see ``read_pipeline``."""
+    pipeline, revision = read_pipeline(entry)
+    return pipeline.to(entry.device), revision
+
+
+def read_pipeline(entry: BaseModelEntry) -> tuple[Any, str]:
+    """The plain pipeline in the CPU's memory, without adapters, and the revision of what was loaded.
 
     Never reaches for the network. Raises ``Misconfigured`` if the source is not there or is not one of its family,
     ``WeightsAltered`` if a built-in file is not the one that was released.
@@ -55,7 +61,7 @@ def load_pipeline(entry: BaseModelEntry) -> tuple[Any, str]:
         if isinstance(model, nn.Module):
             model.eval()
             model.requires_grad_(False)
-    return pipeline.to(entry.device), revision
+    return pipeline, revision
 
 
 def _locate(entry: BaseModelEntry) -> tuple[Path, str]:

@@ -28,6 +28,7 @@ from shared.adapter_files import sha256_of
 from shared.catalogue import BaseModelEntry, read_catalogue
 from shared.errors import HotslotError, UnknownAdapter
 from shared.settings import settings
+from worker.assemble import planned
 from worker.builtin import builtin_adapters
 from worker.families.table import TORCH_FAMILIES
 from worker.libraries import LoraLayer, hushed
@@ -39,6 +40,7 @@ Job = dict[str, Any]
 
 def draw_reference(entry: BaseModelEntry, job: Job) -> Pixels:
     """The picture of this job, height x width x 3, from a pipeline that has loaded nothing else before."""
+    entry = planned(entry).settled(entry)
     pipeline, _ = load_pipeline(entry)
     adapters = job.get("adapters", [])
     with hushed():

@@ -12,6 +12,7 @@ import torch
 from tests.worker.cases import apply
 from tests.worker.family_cases import DRAWING, by_fresh_processes, files_for, files_of, shown
 from tests.worker.small_pipelines import entry_of
+from worker import assemble
 from worker.engine import DiffusersEngine
 from worker.libraries import hushed
 from worker.load import load_pipeline
@@ -21,7 +22,7 @@ with hushed():
 
 
 @pytest.mark.parametrize("config", [Int8WeightOnlyConfig, Float8WeightOnlyConfig])
-def test_swaps_on_quantised_weights(config: Any, tmp_path: Path) -> None:
+def test_swaps_on_quantised_weights(config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = entry_of(
         "flux.1",
         tmp_path,
@@ -34,7 +35,8 @@ def test_swaps_on_quantised_weights(config: Any, tmp_path: Path) -> None:
     with hushed():
         quantize_(pipeline.transformer, config())
     assert type(pipeline.transformer.proj_out.weight) is not type(whole)
-    engine = DiffusersEngine(pipeline, entry, revision)
+    monkeypatch.setattr(assemble, "read_pipeline", lambda entry: (pipeline, revision))
+    engine = DiffusersEngine.load(entry, threads=1)
     engine.warm()
     files = files_for(engine, tmp_path)
     fresh = by_fresh_processes(engine, files, tmp_path)
