@@ -130,6 +130,7 @@ WORKER = WorkerInfo(
     jobs=24,
     load_ms=1900,
     warmup_ms=300,
+    busy_ratio=0.97,
 )
 
 _SIGNER = ReceiptSigner("aG90c2xvdC1leGFtcGxlLXJlY2VpcHQta2V5LTMyYiE=")

@@ -116,13 +116,23 @@ def _of_jobs(jobs: Mapping[Status, int]) -> Metric:
 
 def _of_workers(queues: Sequence[QueueNumbers], workers: Sequence[WorkerInfo]) -> list[Metric]:
     def each(name: str) -> list[Sample]:
-        return [Sample({"base_model": one.base_model, "worker": one.name}, getattr(one, name)) for one in workers]
+        return [
+            Sample({"base_model": one.base_model, "worker": one.name}, value)
+            for one in workers
+            if (value := getattr(one, name)) is not None
+        ]
 
     living = Counter(one.base_model for one in workers)
     served = [Sample({"base_model": one.base_model}, living[one.base_model]) for one in queues]
     return [
         Metric("hotslot_workers", "gauge", "Workers that reported lately.", served),
         Metric("hotslot_adapter_memory_bytes", "gauge", "Bytes of converted adapters in memory.", each("warm_bytes")),
+        Metric(
+            "hotslot_busy_ratio",
+            "gauge",
+            "Share of the last 5 minutes, as far as jobs waited, in which the worker's denoiser ran.",
+            each("busy_ratio"),
+        ),
         Metric("hotslot_adapters_in_memory", "gauge", "Converted adapters in memory.", each("warm_adapters")),
     ]
 

@@ -125,6 +125,9 @@ class WorkerView(BaseModel):
     load_ms: int = Field(description="Time it took to load its base model and warm it up.")
     recompiles: int = Field(description="Graphs compiled since the warm-up, while jobs waited; not 0 means a fault.")
     warmup_ms: int = Field(description="Time of that for the warm-up: everything is compiled then that ever will be.")
+    busy_ratio: float | None = Field(
+        description="Share of the last 5 minutes, as far as jobs waited, in which its denoiser ran; null if none did."
+    )
     started_at: Moment
     seen_at: Moment
 

@@ -64,6 +64,7 @@ class Worker(_Answer):
     recipe: str
     jobs: int
     swaps: int
+    busy_ratio: float | None = None
 
     @property
     def takes_jobs(self) -> bool:

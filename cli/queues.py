@@ -43,7 +43,7 @@ def worker_table(found: Workers) -> Table:
     """A row per living worker."""
     # Names and ids are there to be copied, so they are folded, never cut.
     name, job = Column("worker", overflow="fold"), Column("job", overflow="fold")
-    table = Table(name, "state", job, "adapters in the slot", "jobs", "swaps", title="Workers")
+    table = Table(name, "state", job, "adapters in the slot", "jobs", "swaps", "busy", title="Workers")
     for worker in found.workers:
         table.add_row(
             Text(worker.name),
@@ -52,15 +52,21 @@ def worker_table(found: Workers) -> Table:
             Text(label(worker.resident)),
             str(worker.jobs),
             str(worker.swaps),
+            share(worker.busy_ratio),
         )
     if not found.workers:
-        table.add_row("no worker is alive", "", "", "", "", "")
+        table.add_row("no worker is alive", "", "", "", "", "", "")
     return table
 
 
 def label(adapters: Sequence[str]) -> str:
     """Adapters in one line."""
     return " + ".join(adapters) or "none"
+
+
+def share(ratio: float | None) -> str:
+    """Part of a time in percent; nothing when nothing was measured."""
+    return "" if ratio is None else f"{ratio:.0%}"
 
 
 def waited(ms: int | None) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import redis
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from shared import keys
 from shared.scripts import Scripts
@@ -15,6 +15,9 @@ from shared.server import members_of, reached
 ALIVE_MS = 15_000
 BEAT_MS = 3_000
 
+Ratio = Annotated[float | None, BeforeValidator(lambda said: None if said in ("", "None") else said)]
+"""From 0 to 1; None as it is reported where nothing was measured."""
+
 State = Literal["starting", "idle", "busy", "stopping"]
 
 
@@ -22,6 +25,7 @@ class WorkerInfo(BaseModel):
     """One worker as last reported. Times are Unix milliseconds.
 
     ``resident``: sources in its slot. ``warm``: sources in its memory, last used first, the first few.
+    ``busy_ratio``: share of the last minutes, as far as jobs waited, in which its denoiser ran.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -47,6 +51,7 @@ class WorkerInfo(BaseModel):
     load_ms: int = 0
     warmup_ms: int = 0
     recompiles: int = 0
+    busy_ratio: Ratio = None
 
 
 class Presence:

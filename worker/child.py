@@ -85,9 +85,12 @@ class Child:
             job = serve_one(self._desk, lambda job: self._beat.say(state="busy", job=job.id))
             if job is None:
                 # Nothing waits, or this worker may not have it now: if it may later, reclaim rings.
+                self._desk.busy.waits(False)
                 return
+            waiting = self._desk.queue.depth(self._entry.name)
+            self._desk.busy.waits(waiting > 0)
             self._tell(state="idle", job="")
-            if self._desk.queue.depth(self._entry.name):
+            if waiting:
                 self._tickets.ring_if_quiet(base_queue(self._entry.name))
         except Unavailable as error:
             log.warning("%s", error.message)
@@ -232,6 +235,7 @@ def account_of(desk: Desk) -> dict[str, object]:
         "swaps": desk.swaps,
         "jobs": desk.jobs,
         "recompiles": desk.engine.recompiles,
+        "busy_ratio": None if (ratio := desk.busy.ratio) is None else round(ratio, 4),
     }
 
 

@@ -20,6 +20,7 @@ from shared.groups import NO_ADAPTERS, adapters_of
 from shared.job import Job, JobError, Receipt
 from shared.meters import Meter, Tier
 from shared.queue import Queue
+from worker.busy import Busy
 from worker.choose import Here, Limits, choose
 from worker.engine_types import Drawing, DrawnImage, Engine, Prepared, SwapReport
 from worker.lease import Interrupted, Lease, Why
@@ -69,6 +70,7 @@ class Desk:
     resident_sources: tuple[str, ...] = ()
     """The adapters in the slot as they were asked for, for people."""
     streak: int = 0
+    busy: Busy = field(default_factory=Busy)
     measured: Measured = field(default_factory=Measured)
     swaps: int = 0
     jobs: int = 0
@@ -127,12 +129,14 @@ def take(desk: Desk) -> Job | None:
         groups = desk.queue.look(desk.entry.name, desk.resident, desk.name)
         here = Here(desk.resident, desk.streak, desk.supply.warm())
         choice = choose(groups, here, desk.measured.pace, limits)
+        desk.busy.waits(choice is not None)
         if choice is None:
             return None
         claim = partial(desk.queue.claim, desk.entry.name, choice.group, desk.name, holder=desk.holder, token=token)
         # Patiently, because a try whose answer was lost has claimed a job, which only its token gives back.
         claimed = settle(desk, claim)
         if isinstance(claimed, Job):
+            desk.busy.waits(sum(group.waiting for group in groups) > 1)
             log.info("job %s attempt %d claimed (%s)", claimed.id, claimed.attempt, choice.reason)
             return claimed
         if claimed == "bound":
@@ -207,7 +211,8 @@ def draw(desk: Desk, job: Job, lease: Lease) -> list[DrawnImage]:
         def on_step(done: int, _steps: int, before: int = before) -> None:
             lease.step(before + done, total, STEP_BUDGET_S)
 
-        drawn.append(desk.engine.draw(drawing, on_step))
+        with desk.busy.denoising():
+            drawn.append(desk.engine.draw(drawing, on_step))
     return drawn
 
 

@@ -47,7 +47,8 @@ def test_all_numbers(live: Live) -> None:
     assert claimed not in ("empty", "bound")
     live.queue.count_swap(BASE)
     Meters(live.redis).add(BASE, {"hits_memory": 5, "swap_us": 2500, "swap_count": 2, "recompiles": 1})
-    Presence(live.redis).report("w1", base_model=BASE, state="busy", warm_bytes=1024, warm_adapters=3)
+    Presence(live.redis).report("w1", base_model=BASE, state="busy", warm_bytes=1024, warm_adapters=3, busy_ratio=0.5)
+    Presence(live.redis).report("w2", base_model=BASE, state="idle", busy_ratio=None)
     response = live.http.get("/metrics")
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     found, base = read(response.text), labels(base_model=BASE)
@@ -65,7 +66,9 @@ def test_all_numbers(live: Live) -> None:
     assert found["hotslot_fetch_seconds_count", base] == found["hotslot_convert_seconds_count", base] == 0
     by_state = {state: found["hotslot_jobs", labels(state=state.value)] for state in Status}
     assert by_state == dict.fromkeys(Status, 0) | {Status.QUEUED: 1, Status.RUNNING: 1, Status.CANCELLED: 1}
-    assert found["hotslot_workers", base] == 1
+    assert found["hotslot_workers", base] == 2
+    assert found["hotslot_busy_ratio", labels(base_model=BASE, worker="w1")] == 0.5
+    assert ("hotslot_busy_ratio", labels(base_model=BASE, worker="w2")) not in found
     assert found["hotslot_adapter_memory_bytes", labels(base_model=BASE, worker="w1")] == 1024
     assert found["hotslot_adapters_in_memory", labels(base_model=BASE, worker="w1")] == 3
 

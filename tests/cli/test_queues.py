@@ -20,6 +20,7 @@ def test_names_and_ids_are_whole_in_a_narrow_terminal() -> None:
         recipe="eager",
         jobs=24,
         swaps=5,
+        busy_ratio=0.968,
     )
     shown = StringIO()
     Console(file=shown, width=80).print(worker_table(Workers(workers=[worker])))
@@ -27,4 +28,5 @@ def test_names_and_ids_are_whole_in_a_narrow_terminal() -> None:
     said = ["".join(word.strip() for word in column) for column in zip(*rows, strict=True)]
     assert name in said
     assert JOB_ID in said
+    assert "97%" in "".join(said)
     assert "\u2026" not in shown.getvalue()
