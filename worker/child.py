@@ -23,10 +23,12 @@ from shared.settings import Settings
 from shared.storage import open_store
 from shared.tickets import Tickets, base_queue
 from worker.beat import Beat
+from worker.busy import Busy
 from worker.choose import Limits
 from worker.fetch import Fetcher
 from worker.flags import Flags
 from worker.lease import Interrupted
+from worker.next_job import NextJob
 from worker.path import Desk, serve_one
 from worker.persist import persist
 from worker.prefetch import Prefetcher
@@ -102,6 +104,7 @@ class Child:
         """Join what is being uploaded."""
         if self._desk is not None:
             self._desk.prefetcher.stop()
+            self._desk.next_job.stop()
             self._desk.uploads.close(max(1.0, self._flags.stop_at_s - time.monotonic()))
             self._beat.stop()
 
@@ -163,6 +166,17 @@ class Child:
             lambda: self._flags.stop_at_s,
             self._tell,
         )
+        busy = Busy()
+        next_job = NextJob(
+            self._entry.name,
+            self._name,
+            queue,
+            supply,
+            limits,
+            busy,
+            lambda: self._flags.stop_at_s,
+            lambda job: None,
+        )
         self._meters = Meters(client)
         self._desk = Desk(
             name=self._name,
@@ -176,8 +190,10 @@ class Child:
             lease_ms=settings.lease_ms,
             supply=supply,
             prefetcher=prefetcher,
+            next_job=next_job,
             tally=tally,
             stop_at_s=lambda: self._flags.stop_at_s,
+            busy=busy,
         )
         self._beat = Beat(
             Presence(client),
@@ -196,6 +212,7 @@ class Child:
         )
         self._beat.start()
         prefetcher.start()
+        next_job.start()
         self._flags.ready_pid = os.getpid()
         self._beat.say()
         self._tickets.ring_if_quiet(base_queue(self._entry.name))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -24,6 +24,7 @@ from worker.busy import Busy
 from worker.choose import Here, Limits, choose
 from worker.engine_types import Drawing, DrawnImage, Engine, Prepared, SwapReport
 from worker.lease import Interrupted, Lease, Why
+from worker.next_job import NextJob
 from worker.pace import Measured
 from worker.persist import persist
 from worker.prefetch import Prefetcher
@@ -64,13 +65,14 @@ class Desk:
     lease_ms: int
     supply: Supply
     prefetcher: Prefetcher
+    next_job: NextJob
     tally: Tally
     stop_at_s: Callable[[], float]
+    busy: Busy
     resident: str = NO_ADAPTERS
     resident_sources: tuple[str, ...] = ()
     """The adapters in the slot as they were asked for, for people."""
     streak: int = 0
-    busy: Busy = field(default_factory=Busy)
     measured: Measured = field(default_factory=Measured)
     swaps: int = 0
     jobs: int = 0
@@ -95,8 +97,8 @@ def serve_one(desk: Desk, on_claim: Callable[[Job], None]) -> Job | None:
             fetched_s = time.monotonic()
             report = swap(desk, job, prepared)
             swapped_s = time.monotonic()
-            desk.prefetcher.look_ahead(Here(desk.resident, desk.streak), desk.measured.pace)
-            drawn = draw(desk, job, lease)
+            with looking_ahead(desk):
+                drawn = draw(desk, job, lease)
             if not stays:
                 desk.measured.swapped("warm" if is_warm else "cold", (swapped_s - started_s) * 1000)
             desk.measured.served((time.monotonic() - swapped_s) * 1000)
@@ -188,6 +190,18 @@ def swap(desk: Desk, job: Job, prepared: object) -> SwapReport:
         with suppress(QueueUnavailable):
             desk.queue.count_swap(desk.entry.name)
     return report
+
+
+@contextmanager
+def looking_ahead(desk: Desk) -> Iterator[None]:
+    """Meanwhile the next job is marked and made ready, and the adapters of those after it are brought."""
+    here, pace = Here(desk.resident, desk.streak), desk.measured.pace
+    desk.prefetcher.look_ahead(here, pace)
+    desk.next_job.look_ahead(here, pace)
+    try:
+        yield
+    finally:
+        desk.next_job.rest()
 
 
 def draw(desk: Desk, job: Job, lease: Lease) -> list[DrawnImage]:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from shared.errors import HotslotError, Unavailable
+from shared.errors import HotslotError
 from shared.groups import adapters_of
 from shared.job import PinnedAdapter
 from shared.queue import Queue
 from shared.registry import Registry
 from worker.ahead import Wanted, needs, next_groups, next_to_bring
 from worker.choose import Here, Limits, Pace
+from worker.rounds import Rounds
 from worker.supply import Supply
 from worker.tally import Tally
 
 log = logging.getLogger(__name__)
 
-GLANCE_S = 1.0
-"""So often it looks for what came meanwhile; it also looks when a job begins to be drawn."""
 PINS_S = 3.0
 RETRY_S = 30.0
 """An adapter that was brought, with whatever outcome, is not brought again so soon."""
-STOP_S = 2.0
 
 
 class _Aside(Exception):
@@ -76,21 +73,15 @@ class Prefetcher:
         self._pinned: list[PinnedAdapter] = []
         self._pins_read_s = -PINS_S
         self._tried: dict[str, float] = {}
-        self._stopped = threading.Event()
-        self._woken = threading.Event()
-        # A daemon, so that a source that hangs does not hold up the end of the process.
-        self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
+        self._rounds = Rounds("prefetch", self.round)
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        self._rounds.start()
 
     def stop(self) -> None:
         """End; what is fetched so far stays for whoever goes on."""
-        self._stopped.set()
-        self._woken.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
+        self._rounds.stop()
 
     @contextmanager
     def aside_for(self, adapters: Iterable[PinnedAdapter]) -> Iterator[None]:
@@ -104,26 +95,15 @@ class Prefetcher:
     def look_ahead(self, here: Here, pace: Pace) -> None:
         """A job begins to be drawn; ``here`` as it will be once it is done."""
         self._view = _View(here, pace)
-        self._woken.set()
+        self._rounds.wake()
 
     def round(self) -> None:
         """Bring whatever is to be brought now. Raises ``QueueUnavailable`` when the server is not reached."""
         while self._may_begin() and (adapter := self._next()):
             self._bring(adapter)
 
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            self._woken.wait(GLANCE_S)
-            self._woken.clear()
-            try:
-                self.round()
-            except Unavailable as error:
-                log.debug("nothing prefetched: %s", error.message)
-            except Exception:
-                log.exception("a round of prefetching failed")
-
     def _may_begin(self) -> bool:
-        return not self._stopped.is_set() and not self._stop_at_s() and self._foreground is None
+        return not self._rounds.stopped and not self._stop_at_s() and self._foreground is None
 
     def _next(self) -> PinnedAdapter | None:
         now_s = time.monotonic()
@@ -157,7 +137,7 @@ class Prefetcher:
         def on_progress() -> None:
             foreground = self._foreground
             aside = foreground is not None and adapter.identity not in foreground
-            if aside or self._stopped.is_set() or self._stop_at_s():
+            if aside or self._rounds.stopped or self._stop_at_s():
                 raise _Aside
 
         try:

@@ -27,9 +27,11 @@ from shared.storage import Store, open_store
 from tests.shared.jobs import spec
 from tests.shared.test_receipt import SIGNER
 from tests.worker.fakes import FakeEngine
+from worker.busy import Busy
 from worker.choose import Limits
 from worker.fetch import Fetcher
 from worker.memory import Memory
+from worker.next_job import NextJob
 from worker.path import Desk, serve_one
 from worker.prefetch import Prefetcher
 from worker.spool import Spool
@@ -95,7 +97,7 @@ def bench(redis_url: str, client: redis.Redis, tmp_path: Path) -> Iterator[Bench
     spool.own()
     limits, tally = Limits(streak_max=16, overtake_max=64, payback=1e9, slack_jobs=2), Tally()
     made: list[Bench] = []
-    supply = Supply(engine, Fetcher.of(settings), {}, None, tally)
+    supply, busy = Supply(engine, Fetcher.of(settings), {}, None, tally), Busy()
     desk = Desk(
         name="w1",
         holder="w1",
@@ -108,8 +110,10 @@ def bench(redis_url: str, client: redis.Redis, tmp_path: Path) -> Iterator[Bench
         lease_ms=settings.lease_ms,
         supply=supply,
         prefetcher=Prefetcher(BASE, "w1", queue, Registry(client), supply, tally, limits, 4, lambda: 0.0),
+        next_job=NextJob(BASE, "w1", queue, supply, limits, busy, lambda: made[0].stop_at_s, lambda job: None),
         tally=tally,
         stop_at_s=lambda: made[0].stop_at_s,
+        busy=busy,
     )
     made.append(Bench(desk, engine, queue, Registry(client), store, settings, iter(range(1, 1000))))
     made[0].supply_from(Fetcher.of(settings))

@@ -222,7 +222,7 @@ def test_a_stop_ends_it_at_once(ready: Bench, server: SourceServer) -> None:
     wait_for("the download to begin", lambda: len(server.asked) > asked)
     ready.stop_at_s = time.monotonic() + 60
     ready.desk.prefetcher.stop()
-    assert not ready.desk.prefetcher._thread.is_alive()
+    assert not ready.desk.prefetcher._rounds.alive
     assert kept(ready) == set()
 
 
@@ -256,5 +256,5 @@ def test_the_server_may_be_away(ready: Bench, unused_port: int, monkeypatch: pyt
     prefetcher.start()
     look(ready)
     time.sleep(0.2)
-    assert prefetcher._thread.is_alive()
+    assert prefetcher._rounds.alive
     prefetcher.stop()

@@ -94,7 +94,7 @@ class QueueModel:
 
     def reserve(self, group: str, worker: str) -> ModelJob | None:
         """A new mark, instead of the one before."""
-        job = self.first_free(group, worker)
+        job = None if self.paused & {"", worker} else self.first_free(group, worker)
         self.marks.pop(worker, None)
         if job:
             self.marks[worker] = job.name
