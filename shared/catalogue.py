@@ -1,6 +1,7 @@
 """The base models that are served, read from a TOML file.
 
-An entry says which model it is, how to load it, how its adapter slot looks, and which requests it takes.
+An entry says which model it is, how to load it, how its adapter slot looks, and which requests it takes; with ``use``
+it takes over whatever it does not say from a model that is known by name (``shared/known.py``).
 The bundled ``catalogue.toml`` serves ``tiny-flux``; ``HOTSLOT_CATALOGUE`` names another file.
 """
 
@@ -13,6 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 
 from shared.errors import CatalogueInvalid, Misconfigured, UnknownBaseModel
+from shared.known import completed, known_base_models
 from shared.recipe import Dtype, Recipe
 from shared.recipe_rules import Use, refusal_everywhere
 from shared.sources.base_model import base_model_source
@@ -119,7 +121,7 @@ class BaseModelEntry(_Entry):
     ``example_prompt``: what is shown to people who ask how to begin.
     ``layout``: the bundled model whose layers it has, where the API cannot read its folder.
     ``device``: ``auto`` is a card where there is one. ``recipes``: the best first; ``recipe`` names one of them, or is
-    ``auto``: the first that the machine can run.
+    ``auto``: the first that the machine can run. Those for another device are as good as not there.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
@@ -152,7 +154,7 @@ class BaseModelEntry(_Entry):
             raise CatalogueInvalid(f'{self.name} has no recipe {self.recipe!r}; write one of {known}, or "{AUTO}".')
         if AUTO in self.recipes:
             raise CatalogueInvalid(f'{self.name}: "{AUTO}" is the choice among recipes; give this one another name.')
-        for name, recipe in self.recipes.items():
+        for name, recipe in self.candidates.items():
             if refusal := refusal_everywhere(self.use_of(recipe)):
                 raise CatalogueInvalid(f"{self.name}, recipe {name}: {refusal.text}")
             for width, height in recipe.sizes:
@@ -162,6 +164,15 @@ class BaseModelEntry(_Entry):
                         "of the recipe's sizes."
                     )
         return self
+
+    @property
+    def candidates(self) -> dict[str, Recipe]:
+        """The recipes that may come into force: the named one, and all that are not meant for another device."""
+        devices = ("any", "cpu", "cuda") if self.device == "auto" else ("any", self.device)
+        fitting = {
+            name: recipe for name, recipe in self.recipes.items() if recipe.device in devices or name == self.recipe
+        }
+        return fitting or self.recipes
 
     def use_of(self, recipe: Recipe) -> Use:
         """This recipe with this base model, for the rules."""
@@ -205,7 +216,12 @@ def read_catalogue(path: Path | None = None) -> Catalogue:
         raise CatalogueInvalid(f"The catalogue {where} names no base model; add a [base_models.NAME] table.")
     try:
         return Catalogue.model_validate(
-            {"base_models": {name: {"name": name, **entry} for name, entry in entries.items()}}
+            {
+                "base_models": {
+                    name: {"name": name, **completed(name, entry, known_base_models())}
+                    for name, entry in entries.items()
+                }
+            }
         )
     except (ValidationError, TypeError) as error:
         raise CatalogueInvalid(f"The catalogue {where} is not valid: {error}") from error

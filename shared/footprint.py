@@ -10,7 +10,7 @@ from shared.adapter_layers import LayerShape
 from shared.adapters.served import base_of
 from shared.catalogue import BaseModelEntry, Parameters
 from shared.families.family import component_of
-from shared.recipe import ITEM_BYTES, Recipe
+from shared.recipe import ITEM_BYTES, Dtype, Recipe
 
 _ROW_SCALE_BYTES = 4
 # Four bits each, and a scale of 32 bits for each block of 64.
@@ -38,15 +38,16 @@ def estimate(entry: BaseModelEntry, recipe: Recipe) -> Estimate | None:
     base = base_of(entry)
     if entry.parameters is None or base is None:
         return None
-    item_bytes = ITEM_BYTES[recipe.dtype or entry.dtype]
+    dtype = recipe.dtype or entry.dtype
+    item_bytes, vae_item_bytes = ITEM_BYTES[dtype], _vae_item_bytes(entry, dtype)
     denoiser = _denoiser_bytes(entry.parameters, recipe, base.layers, base.family.denoiser, item_bytes)
-    vae = entry.parameters.vae * _vae_item_bytes(entry, item_bytes)
+    vae = entry.parameters.vae * vae_item_bytes
     large = _large_text_encoder_bytes(entry.parameters, recipe, item_bytes)
     small = entry.parameters.text_encoders * item_bytes
     slot = slot_bytes(base.layers, entry.slot.top_rank, item_bytes)
     pixels = entry.sizes.largest**2
     drawing = int(pixels * entry.parameters.denoiser_activations * item_bytes)
-    decoding = int(pixels * entry.parameters.vae_activations * _vae_item_bytes(entry, item_bytes))
+    decoding = int(pixels * entry.parameters.vae_activations * vae_item_bytes)
     if recipe.offload == "model":
         peak = slot + max(denoiser + max(drawing, slot), vae + decoding, large, small)
     else:
@@ -79,9 +80,9 @@ def _large_text_encoder_bytes(parameters: Parameters, recipe: Recipe, item_bytes
     return kept + math.ceil(linear * each)
 
 
-def _vae_item_bytes(entry: BaseModelEntry, item_bytes: int) -> int:
+def _vae_item_bytes(entry: BaseModelEntry, dtype: Dtype) -> int:
     # diffusers decodes SDXL in float32 where its weights are float16, which overflows.
-    return 4 if entry.family == "sdxl" else item_bytes
+    return ITEM_BYTES["float32" if entry.family == "sdxl" and dtype == "float16" else dtype]
 
 
 def _scales(linear: Iterable[LayerShape]) -> int:

@@ -56,7 +56,7 @@ def plan(entry: BaseModelEntry, machine: Machine) -> LoadPlan:
     ``RecipeRefused`` says why there is none, and what would fit. An entry for the CPU is compared with the memory of a
     machine without a card alone: how much a card's computer has is not known here.
     """
-    names = list(entry.recipes) if entry.recipe == AUTO else [entry.recipe]
+    names = list(entry.candidates) if entry.recipe == AUTO else [entry.recipe]
     refused: dict[str, Refusal] = {}
     for name in names:
         refusal = refusal_of(entry, entry.recipes[name], machine)
@@ -113,7 +113,7 @@ def _none_fits(entry: BaseModelEntry, machine: Machine, refused: Mapping[str, Re
         return f"{machine.title} can run no recipe of {entry.name}. {_listed(refused, fixes=True)}"
     others = [
         name
-        for name, recipe in entry.recipes.items()
+        for name, recipe in entry.candidates.items()
         if name not in refused and refusal_of(entry, recipe, machine) is None
     ]
     instead = f" The recipe {others[0]} would fit." if others else " No other recipe of it would fit."
@@ -121,7 +121,12 @@ def _none_fits(entry: BaseModelEntry, machine: Machine, refused: Mapping[str, Re
 
 
 def _listed(refused: Mapping[str, Refusal], fixes: bool = False) -> str:
-    return " ".join(f"{name}: {refusal.text if fixes else f'{refusal.reason}.'}" for name, refusal in refused.items())
+    same: dict[Refusal, list[str]] = {}
+    for name, refusal in refused.items():
+        same.setdefault(refusal, []).append(name)
+    return " ".join(
+        f"{', '.join(names)}: {refusal.text if fixes else f'{refusal.reason}.'}" for refusal, names in same.items()
+    )
 
 
 def _too_large(entry: BaseModelEntry, recipe: Recipe, machine: Machine) -> Refusal | None:

@@ -17,6 +17,8 @@ HOPPER = (9, 0)
 BFLOAT16 = (8, 0)
 NF4 = (6, 0)
 """Least compute capability that bitsandbytes is built for."""
+TRITON = (7, 0)
+"""Least compute capability (Volta) that inductor makes code for."""
 
 _WITH_LARGE_TEXT_ENCODER = frozenset({"flux.1"})
 _WITH_ATTENTION_BACKENDS = frozenset({"flux.1"})
@@ -67,6 +69,14 @@ RULES = (
         Refusal(
             "FP8 weights cannot be offloaded: torchao's tensors do not pass through a compiled model and its hooks",
             'set offload = "no" and make room with text_encoder = "nf4", or set quantise = "none"',
+        ),
+    ),
+    Rule(
+        # Seen with int8 too: a weight that compiled code knows cannot be exchanged for its copy elsewhere.
+        lambda use: use.recipe.quantise != "none" and use.recipe.offload != "no" and use.recipe.compiles,
+        Refusal(
+            "quantised weights that compiled code knows cannot be moved, and offload moves them",
+            'set compile = "no", or set offload = "no", or set quantise = "none"',
         ),
     ),
     Rule(
@@ -162,7 +172,7 @@ MACHINE_RULES = (
     ),
     MachineRule(
         lambda use, machine: use.recipe.device not in ("any", _device(use, machine)),
-        Refusal("it is meant for another device", 'name another recipe, or set recipe = "auto"'),
+        Refusal("it is meant for another device", "name or add one for this device"),
     ),
     MachineRule(
         lambda use, machine: use.recipe.attention == "flash-3" and _capability(use, machine) != HOPPER,
@@ -180,6 +190,7 @@ MACHINE_RULES = (
     MachineRule(
         lambda use, machine: (
             use.recipe.quantise == "fp8-weight-only"
+            and _by_inductor(use.recipe)
             and _device(use, machine) == "cuda"
             and _capability(use, machine) < FP8
         ),
@@ -187,6 +198,12 @@ MACHINE_RULES = (
             "the compiler knows no FP8 numbers below compute capability 8.9",
             'set quantise = "int8-weight-only" to save memory, or "none"',
         ),
+    ),
+    MachineRule(
+        lambda use, machine: (
+            _by_inductor(use.recipe) and _device(use, machine) == "cuda" and _capability(use, machine) < TRITON
+        ),
+        Refusal("inductor makes no code for cards below compute capability 7.0 (Volta)", 'set compile = "no"'),
     ),
     MachineRule(
         lambda use, machine: use.recipe.offload != "no" and _device(use, machine) == "cpu",

@@ -20,7 +20,7 @@ from cli.kept import KeptProgram
 from cli.processes import Command, Say
 from cli.stack import HOST, free_port
 from cli.supervise import Supervisor
-from shared.catalogue import BUNDLED, read_catalogue
+from shared.catalogue import read_catalogue
 from shared.embedded import EmbeddedServer
 from shared.errors import Misconfigured
 from shared.registry import Registry
@@ -132,22 +132,19 @@ class ChaosStack:
         return Command(name, (sys.executable, "-P", "-m", *arguments), for_python(with_decided(environment, decided)))
 
 
-def two_models(bundled: str) -> str:
+def two_models() -> str:
     """A catalogue of two base models: the bundled one twice, each with half of its adapters."""
-    adapters = read_catalogue(BUNDLED).base_models[FIRST].builtin_adapters
+    adapters = read_catalogue().base_models[FIRST].builtin_adapters
     half = len(adapters) // 2
     return "\n".join(
-        "\n".join(
-            f"builtin_adapters = {list(names)}" if line.startswith("builtin_adapters") else line
-            for line in bundled.replace(f"[base_models.{FIRST}", f"[base_models.{name}").splitlines()
-        )
+        f'[base_models.{name}]\nuse = "{FIRST}"\nbuiltin_adapters = {list(names)}\n'
         for name, names in ((FIRST, adapters[:half]), (SECOND, adapters[half:]))
     )
 
 
 def _decide(folder: Path, store: S3Process, port: int) -> dict[str, str]:
     catalogue = folder / "catalogue.toml"
-    catalogue.write_text(two_models(BUNDLED.read_text(encoding="utf-8")), encoding="utf-8")
+    catalogue.write_text(two_models(), encoding="utf-8")
     return {
         "catalogue": str(catalogue),
         "data_folder": str(folder / "data"),

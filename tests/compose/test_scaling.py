@@ -91,10 +91,10 @@ def test_two_base_models_at_once(stack: ComposeStack, tmp_path: Path) -> None:
 
 def second_entry() -> str:
     """The bundled entry under another name and from the folder where the worker's image has these weights."""
-    text = BUNDLED.read_text().partition("[base_models.tiny-flux]")[2]
-    text = "[base_models.tiny-flux]" + text
-    lines = [line for line in text.splitlines() if not line.startswith("builtin_adapters")]
-    entry = "\n".join(lines).replace("base_models.tiny-flux", f"base_models.{SECOND}")
-    return entry.replace(
-        'source = "builtin:tiny-flux"', 'source = "/opt/code/worker/playground/weights"\nlayout = "tiny-flux"'
-    )
+    return f"""
+[base_models.{SECOND}]
+use = "tiny-flux"
+source = "/opt/code/worker/playground/weights"
+layout = "tiny-flux"
+builtin_adapters = []
+"""

@@ -177,7 +177,7 @@ def test_cancel_while_running(stand: Stand) -> None:
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_worker(stand: Stand, tmp_path: Path) -> None:
-    catalogue = BUNDLED.read_text().replace("builtin:tiny-flux", str(tmp_path / "no model here"))
+    catalogue = f'{BUNDLED.read_text()}\nsource = "{tmp_path / "no model here"}"\n'
     (tmp_path / "catalogue.toml").write_text(catalogue)
     stand.yard.environment["HOTSLOT_CATALOGUE"] = str(tmp_path / "catalogue.toml")
     worker = stand.yard.start("--base-model", BASE)
