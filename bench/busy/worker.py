@@ -74,8 +74,8 @@ def main() -> int:
     parser.add_argument("--one-after-the-other", action="store_true")
     options = parser.parse_args()
 
-    def open_slow(found: Settings) -> Store:
-        return SlowStore(open_store(found), options.put_ms / 1000)
+    def open_slow(settings: Settings) -> Store:
+        return SlowStore(open_store(settings), options.put_ms / 1000)
 
     configure_logging()
     child.open_store = open_slow  # type: ignore[attr-defined]
