@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import safetensors
@@ -19,12 +22,13 @@ from worker.assemble import Assembly, Tell, assemble, planned
 from worker.compiled import State, compilations, sizes_of, uncompiled_unless
 from worker.compose import Weighted, check_ranks, compose
 from worker.convert import read_adapter
-from worker.draw import draw
-from worker.engine_types import AdapterFile, Drawing, DrawnImage, SwapReport
+from worker.draw import developed, latents_of
+from worker.engine_types import AdapterFile, Drawing, DrawnImage, Latents, SwapReport
 from worker.libraries import diffusers, peft, transformers
 from worker.load import set_threads, slot_dtype
 from worker.memory import AdapterMemory, Memory
 from worker.packed import Packed, pack
+from worker.prompts import KEPT_BYTES, Encoders, Prompts
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +54,8 @@ class PreparedAdapters:
 class DiffusersEngine:
     """A pipeline of diffusers with Hotslot's slot; implements ``Engine``."""
 
-    def __init__(self, assembly: Assembly, memory_bytes: int = MEMORY_BYTES) -> None:
-        """What the steps of a load plan have made."""
+    def __init__(self, assembly: Assembly, memory_bytes: int = MEMORY_BYTES, prompt_bytes: int = KEPT_BYTES) -> None:
+        """What the steps of a load plan have made. ``prompt_bytes``: most that is kept of encoded prompts."""
         self._pipeline = assembly.pipeline
         self._plan = assembly.plan
         self._entry = assembly.entry
@@ -64,6 +68,10 @@ class DiffusersEngine:
         self._slot = assembly.slot
         self._compilations: int | None = None
         self._memory: Memory[Packed] = Memory(memory_bytes)
+        self._prompts = Prompts(assembly.pipeline, assembly.family, assembly.entry.sampling, prompt_bytes)
+        # Components that share a card by taking turns there can only work one after the other.
+        self._offloads = assembly.entry.named_recipe.offload != "no"
+        self._turn: AbstractContextManager[object] = threading.Lock() if self._offloads else nullcontext()
 
     @classmethod
     def load(
@@ -72,6 +80,7 @@ class DiffusersEngine:
         threads: int | None = None,
         memory_bytes: int = MEMORY_BYTES,
         tell: Tell = log.debug,
+        prompt_bytes: int = KEPT_BYTES,
     ) -> DiffusersEngine:
         """Load the base model of this catalogue entry as planned for this machine, all but the warm-up.
 
@@ -79,7 +88,7 @@ class DiffusersEngine:
         processes of the same number. ``tell``: takes each step. Raises ``SetupError`` if it cannot be loaded.
         """
         set_threads(entry, threads)
-        return cls(assemble(planned(entry), entry, tell), memory_bytes)
+        return cls(assemble(planned(entry), entry, tell), memory_bytes, prompt_bytes)
 
     @property
     def plan(self) -> LoadPlan:
@@ -114,6 +123,11 @@ class DiffusersEngine:
     def memory(self) -> AdapterMemory:
         """The adapters that were converted and are kept."""
         return self._memory
+
+    @property
+    def prompts(self) -> tuple[int, int]:
+        """How many prompts of drawings were found encoded, and how many were not."""
+        return self._prompts.hits, self._prompts.misses
 
     @property
     def recompiles(self) -> int:
@@ -151,17 +165,32 @@ class DiffusersEngine:
         weighted = prepared.weighted
         key = tuple((adapter.sha256, scale) for adapter, scale in weighted)
         changed = not self._slot.holds(key)
-        if not changed:
-            fingerprint = self._slot.check()
-        elif weighted:
-            fingerprint = self._slot.fill(key, *compose(weighted, self._layouts))
-        else:
-            fingerprint = self._slot.clear()
+        composed = compose(weighted, self._layouts) if changed and weighted else None
+        with self._prompts.changing(self._encoders_with(prepared)):
+            if not changed:
+                fingerprint = self._slot.check()
+            elif composed:
+                fingerprint = self._slot.fill(key, *composed)
+            else:
+                fingerprint = self._slot.clear()
         applied = tuple(map(self._applied, prepared.files, prepared.adapters))
         return SwapReport(applied=applied, fingerprint=fingerprint, changed=changed)
 
+    def encode_ahead(self, drawing: Drawing, prepared: PreparedAdapters) -> None:
+        """Encode the prompt of a coming job, so that its turn finds it done; raises ``GenerationFailed``.
+
+        Does nothing where the job needs other adapters in the text encoders than they have now, or where the encoders
+        would have to take the denoiser's place. Safe from any thread, also while another one draws.
+        """
+        if not self._offloads:
+            self._prompts.encode_ahead(drawing, self._encoders_with(prepared))
+
     def draw(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> DrawnImage:
-        """Draw one image with what the slot holds; calls ``on_step(done, steps)`` after each step.
+        """``denoise`` and ``decode``, one after the other."""
+        return self.decode(self.denoise(drawing, on_step))
+
+    def denoise(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> Latents:
+        """Draw one image up to its latents, with what the slot holds; calls ``on_step(done, steps)`` after each step.
 
         What ``on_step`` raises passes through. Raises ``GenerationFailed`` if the pipeline fails or the result is not
         finite, ``SlotCorrupt`` if it is not known what the slot holds.
@@ -169,11 +198,31 @@ class DiffusersEngine:
         self._slot.require_known()
         warmed = not self._states or (drawing.width, drawing.height) in sizes_of(self._states)
         before = self.recompiles
-        with uncompiled_unless(warmed):
-            drawn = draw(self._pipeline, self._family, drawing, on_step, self._entry.sampling)
+        with self._turn, uncompiled_unless(warmed):
+            started_s = time.perf_counter()
+            encoded = self._prompts.encoded(drawing)
+            encode_ms = (time.perf_counter() - started_s) * 1000
+            latents = latents_of(self._pipeline, drawing, encoded, on_step, self._entry.sampling, encode_ms)
         if self.recompiles > before:
             log.warning("the denoiser was compiled anew for a picture of %d x %d", drawing.width, drawing.height)
-        return drawn
+        return latents
+
+    def decode(self, latents: Latents) -> DrawnImage:
+        """The image of these latents, whatever the slot holds meanwhile; another thread may denoise the next ones.
+
+        Raises ``GenerationFailed`` if the autoencoder fails or the result is not finite.
+        """
+        with self._turn:
+            return developed(self._pipeline, self._family, latents)
+
+    def _encoders_with(self, prepared: PreparedAdapters) -> Encoders:
+        """What the text encoders have while these are in the slot."""
+        denoiser = self._family.family.denoiser
+        return tuple(
+            (adapter.sha256, scale)
+            for adapter, scale in prepared.weighted
+            if any(component_of(layer) != denoiser for layer, _ in adapter.ranks)
+        )
 
     def _packed(self, file: AdapterFile) -> Packed:
         return self._memory.get_or_make(file.sha256, lambda: self._converted(file))

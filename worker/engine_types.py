@@ -54,6 +54,16 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class Latents:
+    """An image before it is decoded. ``values``: an engine's own. ``timings_ms``: encode_prompt, denoise."""
+
+    drawing: Drawing
+    values: Any
+    timings_ms: dict[str, float]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class DrawnImage:
     """One image, height x width x 3 of uint8. ``timings_ms``: encode_prompt, denoise, decode."""
 
@@ -95,5 +105,14 @@ class Engine(Protocol):
     def swap(self, prepared: Prepared) -> SwapReport:
         """Write the slot and read it back. Raises ``SlotCorrupt`` when it does not hold what was written."""
 
-    def draw(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> DrawnImage:
-        """Draw one image; calls ``on_step(done, steps)`` after each step, and what that raises passes through."""
+    def encode_ahead(self, drawing: Drawing, prepared: Prepared) -> None:
+        """Encode the prompt of a coming job where that is possible now. Safe from any thread, while another draws."""
+
+    def denoise(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> Latents:
+        """Draw one image up to its latents, with what the slot holds.
+
+        Calls ``on_step(done, steps)`` after each step, and what that raises passes through.
+        """
+
+    def decode(self, latents: Latents) -> DrawnImage:
+        """The image of these latents, whatever the slot holds meanwhile. Safe from one other thread."""

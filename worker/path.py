@@ -226,7 +226,7 @@ def draw(desk: Desk, job: Job, lease: Lease) -> list[DrawnImage]:
             lease.step(before + done, total, STEP_BUDGET_S)
 
         with desk.busy.denoising():
-            drawn.append(desk.engine.draw(drawing, on_step))
+            drawn.append(desk.engine.decode(desk.engine.denoise(drawing, on_step)))
     return drawn
 
 

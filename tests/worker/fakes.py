@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shared.job import AppliedAdapterRecord
-from worker.engine_types import AdapterFile, Drawing, DrawnImage, SwapReport
+from worker.engine_types import AdapterFile, Drawing, DrawnImage, Latents, SwapReport
 from worker.memory import Memory
 
 
@@ -35,6 +35,8 @@ class FakeEngine:
     library_versions: Mapping[str, str] = field(default_factory=dict)
     slot: tuple[AdapterFile, ...] = ()
     drawn: list[tuple[str, ...]] = field(default_factory=list)
+    encoded_ahead: list[str] = field(default_factory=list)
+    on_decode: Callable[[], None] = lambda: None
 
     def warm(self) -> None: ...
 
@@ -65,11 +67,19 @@ class FakeEngine:
         )
         return SwapReport(applied, "+".join(one.source for one in prepared), changed)
 
-    def draw(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> DrawnImage:
+    def encode_ahead(self, drawing: Drawing, prepared: Any) -> None:
+        self.encoded_ahead.append(drawing.prompt)
+
+    def denoise(self, drawing: Drawing, on_step: Callable[[int, int], None]) -> Latents:
         for done in range(1, drawing.steps + 1):
             self.on_draw_step(done)
             on_step(done, drawing.steps)
         self.drawn.append(tuple(one.source for one in self.slot))
         grey = (sum(len(one.source) for one in self.slot) * 16 + drawing.seed) % 256
-        pixels = np.full((drawing.height, drawing.width, 3), grey, dtype=np.uint8)
-        return DrawnImage(pixels, drawing.seed, {"encode_prompt": 1.0, "denoise": 2.0, "decode": 3.0}, ())
+        return Latents(drawing, grey, {"encode_prompt": 1.0, "denoise": 2.0}, ())
+
+    def decode(self, latents: Latents) -> DrawnImage:
+        self.on_decode()
+        drawing = latents.drawing
+        pixels = np.full((drawing.height, drawing.width, 3), latents.values, dtype=np.uint8)
+        return DrawnImage(pixels, drawing.seed, {**latents.timings_ms, "decode": 3.0}, latents.warnings)

@@ -16,7 +16,8 @@ class TorchFamily:
 
     ``pipeline``: its class of diffusers, loaded with ``load_options`` beside the usual. ``options``: from the negative
     prompt and the sampling limits to what ``encode_prompt`` and the pipeline's call both take. ``encoded``: the
-    names under which the call takes what ``encode_prompt`` returns, in that order; None: it takes it not.
+    names under which the call takes what ``encode_prompt`` returns, in that order; None: it takes it not. ``decode``:
+    from the call's latents of one image, its width and height in pixels, to the autoencoder's image.
     ``guided_twice``: whether guidance above 1 means two passes, with and without the prompt. ``tokenizer``: of the
     whole prompt; ``summary_tokenizer``: of one that sees a shorter beginning of it.
     """
@@ -25,6 +26,7 @@ class TorchFamily:
     pipeline: Any
     options: Callable[[str | None, Sampling], Mapping[str, Any]]
     encoded: tuple[str | None, ...]
+    decode: Callable[[Any, Any, int, int], Any]
     guided_twice: bool
     tokenizer: str = "tokenizer"
     summary_tokenizer: str | None = None

@@ -15,12 +15,20 @@ def _options(_negative_prompt: str | None, sampling: Sampling) -> Mapping[str, A
     return {"max_sequence_length": sampling.max_prompt_tokens}
 
 
+def _decode(pipeline: Any, latents: Any, width: int, height: int) -> Any:
+    # As the end of the pipeline's call does it.
+    config = pipeline.vae.config
+    unpacked = pipeline._unpack_latents(latents, height, width, pipeline.vae_scale_factor)
+    return pipeline.vae.decode(unpacked / config.scaling_factor + config.shift_factor, return_dict=False)[0]
+
+
 FLUX = TorchFamily(
     family=LAYERS,
     pipeline=FluxPipeline,
     options=_options,
     # The last one stands for the places of the prompt's tokens, which the call makes again.
     encoded=("prompt_embeds", "pooled_prompt_embeds", None),
+    decode=_decode,
     guided_twice=False,
     tokenizer="tokenizer_2",
     summary_tokenizer="tokenizer",

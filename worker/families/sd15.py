@@ -16,11 +16,17 @@ def negative_prompt(said: str | None, _sampling: Sampling) -> Mapping[str, Any]:
     return {"negative_prompt": said}
 
 
+def _decode(pipeline: Any, latents: Any, _width: int, _height: int) -> Any:
+    # As the end of the pipeline's call does it.
+    return pipeline.vae.decode(latents / pipeline.vae.config.scaling_factor, return_dict=False)[0]
+
+
 SD15 = TorchFamily(
     family=LAYERS,
     pipeline=StableDiffusionPipeline,
     options=negative_prompt,
     encoded=("prompt_embeds", "negative_prompt_embeds"),
+    decode=_decode,
     guided_twice=True,
     # It would blacken pictures without a word.
     load_options={"safety_checker": None, "requires_safety_checker": False},
