@@ -71,6 +71,15 @@ def refusal_of(entry: BaseModelEntry, recipe: Recipe, machine: Machine) -> Refus
     return refusal_on(entry.use_of(recipe), machine) or _too_large(entry, recipe, machine)
 
 
+def in_words(needed: Estimate, entry: BaseModelEntry, note: str = "") -> str:
+    """The whole of an estimate, with its parts in brackets."""
+    return (
+        f"{in_gib(needed.total_bytes)} (weights {in_gib(needed.weights_bytes)}, text encoders "
+        f"{in_gib(needed.text_encoders_bytes)}, slot of rank {entry.slot.top_rank} {in_gib(needed.slot_bytes)}, "
+        f"activations at {entry.sizes.largest} x {entry.sizes.largest} {in_gib(needed.activations_bytes)}{note})"
+    )
+
+
 def _plan(entry: BaseModelEntry, name: str, machine: Machine, refused: Mapping[str, Refusal]) -> LoadPlan:
     recipe = entry.recipes[name]
     return LoadPlan(
@@ -135,14 +144,9 @@ def _too_large(entry: BaseModelEntry, recipe: Recipe, machine: Machine) -> Refus
         return None
     if needed.total_bytes <= machine.free_bytes:
         return None
-    parts = (
-        f"weights {in_gib(needed.weights_bytes)}, text encoders {in_gib(needed.text_encoders_bytes)}, slot of rank "
-        f"{entry.slot.top_rank} {in_gib(needed.slot_bytes)}, activations at {entry.sizes.largest} x "
-        f"{entry.sizes.largest} {in_gib(needed.activations_bytes)}"
-    )
     turns = ", of which components take turns" if recipe.offload != "no" else ""
     return Refusal(
-        f"it needs about {in_gib(needed.total_bytes)} ({parts}{turns}), and of {in_gib(machine.memory_bytes)} only "
+        f"it needs about {in_words(needed, entry, turns)}, and of {in_gib(machine.memory_bytes)} only "
         f"{in_gib(machine.free_bytes)} are free",
         _smaller(entry, recipe, machine),
     )

@@ -35,5 +35,7 @@ class Machine:
 
 
 def in_gib(count_bytes: int) -> str:
-    """Bytes for people: ``23.5 GiB``."""
+    """Bytes for people: ``23.5 GiB``, and what is next to nothing in MiB."""
+    if count_bytes < GIB // 10:
+        return f"{count_bytes / (1 << 20):.1f} MiB"
     return f"{count_bytes / GIB:.1f} GiB"

@@ -1,6 +1,7 @@
 """``python -m worker --base-model NAME`` draws images; ``python -m worker --notify`` delivers webhooks.
 
-``python -m worker --healthy`` tells whether one of these on this host can do so now.
+``python -m worker --healthy`` tells whether one of these on this host can do so now, ``python -m worker --plan`` what
+each base model of the catalogue would run with on this machine.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     role.add_argument("--base-model", metavar="NAME", help="serve this base model of the catalogue")
     role.add_argument("--notify", action="store_true", help="deliver webhooks")
     role.add_argument("--healthy", action="store_true", help="exit 0 if a process of this host can do its work")
+    role.add_argument("--plan", action="store_true", help="show each base model's recipe on this machine, and why")
     chosen = parser.parse_args(arguments)
     configure_logging()
     for sentence in unknown_settings().values():
@@ -32,6 +34,10 @@ def main(arguments: list[str] | None = None) -> int:
             from worker.healthy import check_health
 
             return check_health(settings())
+        if chosen.plan:
+            from worker.show_plans import show_plans
+
+            return show_plans(settings())
         if chosen.notify:
             from worker.run_notifier import run_notifier
 

@@ -79,3 +79,4 @@ def test_without_numbers_there_is_no_estimate() -> None:
 
 def test_bytes_for_people() -> None:
     assert in_gib(int(23.46 * GIB)) == "23.5 GiB"
+    assert in_gib(9 << 20) == "9.0 MiB"
