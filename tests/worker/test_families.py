@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from tests.worker.family_cases import (
 )
 from tests.worker.small_pipelines import BUILDERS, TIERS, entry_of
 from worker.engine import DiffusersEngine
+from worker.engine_types import DrawnImage
 from worker.reference import draw_reference, max_difference
 
 
@@ -138,3 +140,42 @@ def test_guidance_and_the_negative_prompt_are_those_of_the_pipeline(served: Serv
         job = {**asdict(DRAWING), **changes}
         drawing = type(DRAWING)(**job)
         assert np.array_equal(shown(served.engine, drawing), draw_reference(served.entry, job))
+
+
+def test_stages_in_threads_of_their_own_make_the_same_pictures(served: Served) -> None:
+    cases = ["small", "text", "large", "none", "four", "text"]
+    engine = served.engine
+    with ThreadPoolExecutor(1) as decoder, ThreadPoolExecutor(1) as encoder:
+        found: list[Future[DrawnImage]] = []
+        for case, following in zip(cases, [*cases[1:], "none"], strict=True):
+            apply(engine, files_of(case, served.files))
+            ahead = encoder.submit(engine.encode_ahead, DRAWING, engine.prepare(files_of(following, served.files)))
+            found.append(decoder.submit(engine.decode, engine.denoise(DRAWING, lambda done, steps: None)))
+            ahead.result()
+        for case, picture in zip(cases, found, strict=True):
+            assert np.array_equal(picture.result().pixels, served.fresh[case].pixels), case
+
+
+def test_a_prompt_is_encoded_once_for_the_same_text_encoders(served: Served) -> None:
+    engine, drawing = served.engine, replace(DRAWING, prompt="a lighthouse")
+
+    def found_encoded() -> bool:
+        hits, _ = engine.prompts
+        shown(engine, drawing)
+        return engine.prompts[0] > hits
+
+    apply(engine, files_of("small", served.files))
+    text = engine.prepare(files_of("text", served.files))
+    engine.encode_ahead(drawing, text)
+    assert not found_encoded()
+    assert found_encoded()
+    apply(engine, files_of("other", served.files))
+    assert found_encoded()
+    engine.swap(text)
+    assert not found_encoded()
+    weaker = replace(files_of("text", served.files)[0], scale=0.5)
+    apply(engine, [weaker])
+    engine.encode_ahead(drawing, engine.prepare([weaker]))
+    assert found_encoded()
+    drawing = replace(drawing, negative_prompt="rain")
+    assert found_encoded() == (not served.entry.sampling.negative_prompt)
