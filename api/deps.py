@@ -112,7 +112,7 @@ def build(settings: Settings) -> Services:
         events=Events(connect_async(settings, MOST_WAITERS + SPARE_CONNECTIONS)),
         waiters=Waiters(),
         readiness=Readiness({"redis": check_redis, "store": store.check}),
-        reclaimer=Reclaimer(queue, Outbox(client, settings), tickets, store, catalogue.base_models),
+        reclaimer=Reclaimer(queue, Outbox(client, settings), tickets, store),
         check_redis=check_redis,
         disconnect=client.close,
     )

@@ -46,7 +46,7 @@ def resume_queue(base_model: BaseModelName, here: ServicesHere) -> PausedView:
 )
 def drain_worker(name: WorkerName, here: ServicesHere) -> PausedView:
     """Let a worker end its job and give it no other until it is resumed; others go on."""
-    here.queue.pause(here.worker(name).base_model, name)
+    here.queue.drain(here.worker(name).name)
     return PausedView(paused=True)
 
 
@@ -58,6 +58,6 @@ def drain_worker(name: WorkerName, here: ServicesHere) -> PausedView:
 def resume_worker(name: WorkerName, here: ServicesHere) -> PausedView:
     """Give a drained worker jobs again."""
     base_model = here.worker(name).base_model
-    here.queue.resume(base_model, name)
+    here.queue.undrain(name)
     here.tickets.ring(base_model)
     return PausedView(paused=False)

@@ -46,8 +46,9 @@ def list_queues(here: ServicesHere) -> QueuesView:
 @router.get("/v1/workers", summary="List workers", responses=examples.workers() | examples.problems(503))
 def list_workers(here: ServicesHere) -> WorkersView:
     """Living workers, what each does and holds."""
-    drained = {name for base_model in here.catalogue.base_models for name in here.queue.paused(base_model)}
-    return WorkersView(workers=[worker_view(worker, worker.name in drained) for worker in here.presence.alive()])
+    workers = here.presence.alive()
+    drained = _drained(here, workers)
+    return WorkersView(workers=[worker_view(worker, worker.name in drained) for worker in workers])
 
 
 @router.get("/healthz", summary="Is the process up", responses=examples.alive())
@@ -73,6 +74,10 @@ async def readyz(here: ServicesHere) -> ReadyView | Response:
     return answer(problem, {"Retry-After": str(RETRY_AFTER_S)}, ready=False, parts=shown)
 
 
+def _drained(here: Services, workers: list[WorkerInfo]) -> set[str]:
+    return {worker.name for worker in workers if here.queue.is_drained(worker.name)}
+
+
 def _queue(here: Services, base_model: str, workers: list[WorkerInfo], now_ms: int, running: int) -> QueueView:
     queue = here.queue
     return queue_view(
@@ -83,7 +88,9 @@ def _queue(here: Services, base_model: str, workers: list[WorkerInfo], now_ms: i
         workers,
         queue.stats(base_model),
         is_served=base_model in here.catalogue.base_models,
-        is_paused="" in queue.paused(base_model),
+        is_paused=queue.is_paused(base_model),
+        drained=_drained(here, [worker for worker in workers if worker.base_model == base_model]),
+        oldest_version=queue.oldest_version(base_model),
     )
 
 

@@ -84,7 +84,8 @@ class QueueView(BaseModel):
     live_workers: int
     paused: bool
     warning: str | None = Field(
-        description="Set when jobs have to wait: nobody serves this base model, or its queue is paused."
+        description="Set when jobs have to wait: nobody serves this base model or knows how to read its oldest job, or "
+        "its queue is paused."
     )
     claims: int = Field(description="Claims since the queue was made.")
     swaps: int = Field(description="Changes of adapters since the queue was made.")
@@ -200,7 +201,7 @@ def base_model_view(
         sizes=entry.sizes,
         sampling=entry.sampling,
         adapters=sorted(adapter.name for adapter in registered if adapter.base_model == entry.name),
-        live_workers=_living(entry.name, workers),
+        live_workers=len(_living(entry.name, workers)),
     )
 
 
@@ -224,30 +225,46 @@ def queue_view(
     *,
     is_served: bool,
     is_paused: bool,
+    drained: Collection[str] = (),
+    oldest_version: int = 0,
 ) -> QueueView:
-    """One queue, with a warning when nobody serves it."""
+    """One queue, with a warning when nobody serves it.
+
+    ``drained``: names of workers that get no jobs. ``oldest_version``: of the record of the oldest waiting job.
+    """
     living = _living(base_model, workers)
+    warning: str | None
+    if not is_served:
+        warning = f"{base_model} is not in the catalogue any more: bring it back, or cancel the jobs that wait for it."
+    elif is_paused:
+        warning = f"The queue of {base_model} is paused: resume it with POST /v1/queues/{base_model}/resume."
+    else:
+        warning = _shortage(base_model, living, drained, oldest_version)
     return QueueView(
         base_model=base_model,
         depth=depth,
         groups=groups,
         oldest_wait_ms=max((group.oldest_wait_ms for group in groups), default=None),
         running=running,
-        live_workers=living,
+        live_workers=len(living),
         paused=is_paused,
-        warning=_warning(base_model, living, is_served=is_served, is_paused=is_paused),
+        warning=warning,
         claims=stats.get("claims", 0),
         swaps=stats.get("swaps", 0),
         overtaken_max=stats.get("overtaken_max", 0),
     )
 
 
-def _warning(base_model: str, living: int, *, is_served: bool, is_paused: bool) -> str | None:
-    if not is_served:
-        return f"{base_model} is not in the catalogue any more: bring it back, or cancel the jobs that wait for it."
-    if is_paused:
-        return f"The queue of {base_model} is paused: resume it with POST /v1/queues/{base_model}/resume."
-    return None if living else f"No worker serves {base_model} right now."
+def _shortage(
+    base_model: str, living: Sequence[WorkerInfo], drained: Collection[str], oldest_version: int
+) -> str | None:
+    if not living:
+        return f"No worker serves {base_model} right now."
+    if all(worker.name in drained for worker in living):
+        return f"Every worker of {base_model} is drained: resume one with POST /v1/workers/NAME/resume."
+    if oldest_version > max(worker.record_version for worker in living):
+        return f"The oldest job of {base_model} needs a newer worker: upgrade the workers, or cancel that job."
+    return None
 
 
 def worker_view(worker: WorkerInfo, is_drained: bool = False) -> WorkerView:
@@ -258,5 +275,5 @@ def worker_view(worker: WorkerInfo, is_drained: bool = False) -> WorkerView:
     )
 
 
-def _living(base_model: str, workers: Sequence[WorkerInfo]) -> int:
-    return sum(worker.base_model == base_model and worker.state != "stopping" for worker in workers)
+def _living(base_model: str, workers: Sequence[WorkerInfo]) -> list[WorkerInfo]:
+    return [worker for worker in workers if worker.base_model == base_model and worker.state != "stopping"]

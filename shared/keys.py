@@ -48,7 +48,10 @@ CLAIMS = Key("claims", "hotslot:queue:{base}:claims", "zset", "queue", "while jo
 RESIDENTS = Key("residents", "hotslot:queue:{base}:residents", "hash", "queue", "1 h after the last claim")
 MARKS = Key("marks", "hotslot:queue:{base}:marks", "hash", "queue", "one lifetime of a mark after the last")
 SHARES = Key("shares", "hotslot:queue:{base}:shares", "hash", "queue", "while jobs of the base model wait")
-PAUSED = Key("paused", "hotslot:paused:{base}", "hash", "queue", "kept: until the queue or worker is resumed")
+PAUSED = Key("paused", "hotslot:queue:{base}:paused", "string", "queue", "kept: until the queue is resumed")
+DRAINED = Key(
+    "drained", "hotslot:drained:{worker}", "string", "queue", "until resumed; 1 h after the worker's last beat"
+)
 STATS = Key("stats", "hotslot:stats:{base}", "hash", "queue", "kept: three counters and two clocks per base model")
 
 CLAIM = Key("claim", "hotslot:claim:{token}", "string", "queue", "10 minutes")

@@ -14,6 +14,8 @@ from shared.server import members_of, reached
 
 ALIVE_MS = 15_000
 BEAT_MS = 3_000
+DRAINED_MS = 3_600_000
+"""A worker that has not been seen for so long is not held back any more: its name will hardly come again."""
 
 Ratio = Annotated[float | None, BeforeValidator(lambda said: None if said in ("", "None") else said)]
 """From 0 to 1; None as it is reported where nothing was measured."""
@@ -26,6 +28,7 @@ class WorkerInfo(BaseModel):
 
     ``resident``: sources in its slot. ``warm``: sources in its memory, last used first, the first few.
     ``busy_ratio``: share of the last minutes, as far as jobs waited, in which its denoiser ran.
+    ``record_version``: newest version of job records that it knows.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -36,6 +39,7 @@ class WorkerInfo(BaseModel):
     host: str = ""
     pid: int = 0
     version: str = ""
+    record_version: int = 1
     recipe: str = ""
     base_revision: str = ""
     started_ms: int = 0
@@ -64,7 +68,7 @@ class Presence:
     def report(self, worker: str, **fields: Any) -> None:
         """Set some fields of a worker and keep it alive for ``ALIVE_MS`` more, by the server's clock."""
         values = {name: json.dumps(value) if isinstance(value, tuple) else str(value) for name, value in fields.items()}
-        self._scripts.run("report", worker=worker, fields=values, alive_ms=ALIVE_MS)
+        self._scripts.run("report", worker=worker, fields=values, alive_ms=ALIVE_MS, drained_ms=DRAINED_MS)
 
     def leave(self, worker: str) -> None:
         """Forget a worker that stops."""

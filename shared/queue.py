@@ -20,7 +20,7 @@ from shared import keys
 from shared.errors import JobNotFound, KeyReused, WorkerLost
 from shared.groups import WaitingGroup, group_of, waiting_group
 from shared.job import RECORD_VERSION, Job, JobError, JobSpec, Result, Status, read_job
-from shared.presence import ALIVE_MS
+from shared.presence import ALIVE_MS, DRAINED_MS
 from shared.rank import GUESSED_STEP_US, HEAD_START_MS
 from shared.scripts import Scripts
 from shared.server import fields_of, members_of, reached
@@ -145,19 +145,35 @@ class Queue:
             jobs = [read_job(fields) for fields in pipe.execute() if fields]
         return jobs, page[-1] if len(ordered) > limit else None
 
-    def pause(self, base_model: str, worker: str = "") -> None:
-        """Hand out no more jobs of the base model, or none to one worker; what runs goes on. Lasts until ``resume``."""
+    def pause(self, base_model: str) -> None:
+        """Hand out no more jobs of the base model; what runs goes on. Lasts until ``resume``."""
         with reached():
-            self._redis.hset(keys.PAUSED(base_model), worker, str(self.server_time_ms()))
+            self._redis.set(keys.PAUSED(base_model), 1)
 
-    def resume(self, base_model: str, worker: str = "") -> None:
+    def resume(self, base_model: str) -> None:
         """End a pause; harmless where there is none."""
         with reached():
-            self._redis.hdel(keys.PAUSED(base_model), worker)
+            self._redis.delete(keys.PAUSED(base_model))
 
-    def paused(self, base_model: str) -> dict[str, int]:
-        """Since when (Unix milliseconds) each worker is paused; the queue itself under the empty name."""
-        return {name: int(since_ms) for name, since_ms in fields_of(self._redis, keys.PAUSED(base_model)).items()}
+    def is_paused(self, base_model: str) -> bool:
+        """Whether the queue hands out nothing now."""
+        with reached():
+            return bool(self._redis.exists(keys.PAUSED(base_model)))
+
+    def drain(self, worker: str) -> None:
+        """Give one worker no more jobs; what it has goes on. Lasts until ``undrain``, or until it is long dead."""
+        with reached():
+            self._redis.set(keys.DRAINED(worker), 1, px=DRAINED_MS)
+
+    def undrain(self, worker: str) -> None:
+        """Give the worker jobs again; harmless where it was not drained."""
+        with reached():
+            self._redis.delete(keys.DRAINED(worker))
+
+    def is_drained(self, worker: str) -> bool:
+        """Whether the worker gets no more jobs."""
+        with reached():
+            return bool(self._redis.exists(keys.DRAINED(worker)))
 
     # --- by workers -------------------------------------------------------------------------------
 
@@ -168,6 +184,7 @@ class Queue:
             base_model=base_model,
             resident=resident,
             worker=worker,
+            version=RECORD_VERSION,
             heads=HEADS_CONSIDERED,
             alive_ms=ALIVE_MS,
         )
@@ -199,7 +216,8 @@ class Queue:
         A head that another worker has reserved is passed over where the group has more jobs and the bound allows it.
 
         ``holder``: the one child of the worker that will work on it. ``token``: the same for every try of one claim,
-        because a try whose answer is lost has claimed all the same. A record that cannot be read ends the job.
+        because a try whose answer is lost has claimed all the same. A record that cannot be read ends the job; one that
+        a newer version stored is left to a worker that knows it.
         """
         outcome, *flat = self._scripts.run(
             "claim",
@@ -208,6 +226,7 @@ class Queue:
             worker=worker,
             holder=holder or worker,
             token=token or secrets.token_hex(16),
+            version=RECORD_VERSION,
             lease_ms=self._settings.lease_ms,
             overtake_max=self._settings.overtake_max,
         )
@@ -276,6 +295,12 @@ class Queue:
         """How many jobs wait for the base model."""
         with reached():
             return int(self._redis.zcard(keys.WAITING(base_model)))
+
+    def oldest_version(self, base_model: str) -> int:
+        """Version of the oldest waiting job's record; 0 when nothing waits."""
+        oldest = members_of(self._redis, keys.WAITING(base_model), 0, 0)
+        with reached():
+            return int(self._redis.hget(keys.JOB(oldest[0]), "version") or 0) if oldest else 0
 
     def waited_for(self) -> list[str]:
         """Names of the base models that jobs wait for, whether they are served here or not; sorted."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from shared.errors import HotslotError, QueueUnavailable
 from shared.outbox import Outbox
@@ -27,14 +27,11 @@ ORPHAN_AGE_MS = 60_000
 class Reclaimer:
     """Daemon threads; ``start`` it once per process, ``stop`` it on shutdown."""
 
-    def __init__(
-        self, queue: Queue, outbox: Outbox, tickets: Tickets, store: Store, base_models: Iterable[str]
-    ) -> None:
+    def __init__(self, queue: Queue, outbox: Outbox, tickets: Tickets, store: Store) -> None:
         self._queue = queue
         self._outbox = outbox
         self._tickets = tickets
         self._store = store
-        self._base_models = tuple(base_models)
         self._stopped = threading.Event()
         timers = {"reclaim": (RECLAIM_S, self.reclaim), "sweep": (SWEEP_S, self.sweep)}
         self._threads = [
@@ -57,9 +54,9 @@ class Reclaimer:
         """Return jobs, end jobs, ring."""
         for job in self._queue.reclaim():
             log.info("reclaimed job %s", job)
-        for base_model in self._base_models:
-            if self._queue.depth(base_model):
-                self._tickets.ring_if_quiet(base_queue(base_model))
+        # Whatever this process's own catalogue says: another one may serve more.
+        for base_model in self._queue.waited_for():
+            self._tickets.ring_if_quiet(base_queue(base_model))
         if self._outbox.due(self._queue.server_time_ms()):
             self._tickets.ring_if_quiet(NOTIFY_QUEUE)
 

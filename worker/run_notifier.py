@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 
-from shared.catalogue import read_catalogue
 from shared.outbox import Outbox
 from shared.presence import Presence
 from shared.queue import Queue
@@ -25,11 +24,10 @@ log = logging.getLogger(__name__)
 def run_notifier(settings: Settings) -> int:
     """Deliver webhooks until told to stop; returns the exit status. ``SetupError`` when it cannot start."""
     secret_of(settings)
-    catalogue = read_catalogue(settings.catalogue)
     await_server(settings)
     name = f"notify-{os.getpid()}@{socket.gethostname()}"
     notifier = open_notifier(settings)
-    reclaimer = make_reclaimer(settings, list(catalogue.base_models))
+    reclaimer = make_reclaimer(settings)
     pulse = Pulse(notifier.begin, Presence(connect_worker(settings)), socket.gethostname())
     reclaimer.start()
     pulse.start()

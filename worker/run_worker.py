@@ -9,6 +9,7 @@ import time
 
 from shared.catalogue import read_catalogue
 from shared.errors import QueueUnavailable
+from shared.job import RECORD_VERSION
 from shared.outbox import Outbox
 from shared.queue import Queue
 from shared.reclaim import Reclaimer
@@ -40,11 +41,12 @@ def run_worker(settings: Settings, base_model: str) -> int:
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "version": VERSION,
+        "record_version": RECORD_VERSION,
         "started_ms": round(time.time() * 1000),
     }
     child = Child(name, entry, settings, flags, spool, identity)
     steward = Steward(name, identity, settings, flags, spool)
-    reclaimer = make_reclaimer(settings, list(catalogue.base_models))
+    reclaimer = make_reclaimer(settings)
 
     def on_stopping() -> None:
         flags.stop_at_s = time.monotonic() + settings.stop_grace_s
@@ -76,12 +78,10 @@ def run_worker(settings: Settings, base_model: str) -> int:
     return flags.exit_status or status
 
 
-def make_reclaimer(settings: Settings, base_models: list[str]) -> Reclaimer:
+def make_reclaimer(settings: Settings) -> Reclaimer:
     """The reclaim timer of this process."""
     client = connect_worker(settings)
-    return Reclaimer(
-        Queue(client, settings), Outbox(client, settings), Tickets(settings), open_store(settings), base_models
-    )
+    return Reclaimer(Queue(client, settings), Outbox(client, settings), Tickets(settings), open_store(settings))
 
 
 def await_server(settings: Settings) -> None:

@@ -51,6 +51,7 @@ class Steward:
     _last_renewal_s: float = 0.0
     _bereaved_of: int = 0
     _last_child: int = 0
+    _is_drained: bool = False
 
     def start(self) -> None:
         """Begin in a daemon thread."""
@@ -67,15 +68,15 @@ class Steward:
         try:
             if self._last_child:
                 self._queue.abandon(holder_of(self.name, self._last_child), keep=[], counted=False)
-            self._queue.resume(str(self.identity["base_model"]), self.name)
+            self._queue.undrain(self.name)
             self._presence.leave(self.name)
         except Unavailable:
             log.warning("the job server does not answer; what this worker held runs out")
 
     def ready(self) -> bool:
-        """Whether tickets may be taken: a child is loaded and lives, and no shutdown was asked for."""
+        """Whether tickets may be taken: a child is loaded and lives, and neither shutdown nor drain was asked for."""
         pid = self.flags.ready_pid
-        return bool(pid) and not self.flags.stop_at_s and child_lives(pid)
+        return bool(pid) and not self.flags.stop_at_s and not self._is_drained and child_lives(pid)
 
     def _run(self) -> None:
         while not self._stopped.wait(ROUND_S):
@@ -92,6 +93,8 @@ class Steward:
             self._stopped.set()
             return
         self._watch_child()
+        # What it may not have it must not be woken for, because that ticket would be lost to the others.
+        self._is_drained = self._queue.is_drained(self.name)
         now_s = time.monotonic()
         if now_s - self._last_renewal_s >= self.settings.lease_ms / 4000:
             self._last_renewal_s = now_s

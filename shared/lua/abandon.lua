@@ -5,7 +5,7 @@ local keep = {}
 for _, job in ipairs(a.keep) do keep[job] = true end
 local taken = {}
 for _, job in ipairs(redis.call('ZRANGE', k_leases(), 0, -1)) do
-  if not keep[job] and redis.call('HGET', k_job(job), 'holder') == a.holder then
+  if not keep[job] and redis.call('HGET', k_job(job), 'holder') == a.holder and leased(job) then
     taken[#taken + 1] = job
     if a.counted then
       lose(job, now, a.max_losses, a.lost_error)

@@ -16,8 +16,7 @@ if before then
   if held(job, tonumber(attempt)) ~= 'lost' then return answer(job) end
 end
 -- Whoever is paused ends what it has, and gets nothing new.
-local paused = redis.call('HMGET', k_paused(a.base_model), '', a.worker)
-if paused[1] or paused[2] then return {'empty'} end
+if redis.call('EXISTS', k_paused(a.base_model), k_drained(a.worker)) > 0 then return {'empty'} end
 while true do
   local oldest = redis.call('ZRANGE', k_waiting(a.base_model), 0, 0, 'WITHSCORES')
   if not oldest[1] then return {'empty'} end
@@ -28,6 +27,7 @@ while true do
     job, rank_ms = head[1], head[2]
     if tonumber(rank_ms) > tonumber(oldest[2]) then return {'bound'} end
   end
+  if tonumber(redis.call('HGET', k_job(job), 'version') or '0') > a.version then return {'empty'} end
   local deadline = redis.call('ZSCORE', k_deadlines(), job)
   if deadline and tonumber(deadline) <= now then
     dequeue(a.base_model, a.group, job)

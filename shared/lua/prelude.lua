@@ -152,6 +152,14 @@ local function requeue(job, why)
   emit(job, 'queued', {reason = why})
 end
 
+-- Whether a lease is of a running job. No script leaves another one behind; but one would stop, by an illegal change,
+-- everybody who comes upon it, so it goes.
+local function leased(job)
+  if redis.call('HGET', k_job(job), 'status') == 'running' then return true end
+  redis.call('ZREM', k_leases(), job)
+  return false
+end
+
 -- The worker died with the job: back to the queue, unless it was to stop anyway or has had its attempts.
 local function lose(job, now, max_losses, lost_error)
   local stop = redis.call('HGET', k_job(job), 'stop')

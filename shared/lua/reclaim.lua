@@ -10,8 +10,10 @@ if run ~= a.server_run then
   end
 end
 for _, job in ipairs(redis.call('ZRANGEBYSCORE', k_leases(), '-inf', text(now), 'LIMIT', 0, a.most)) do
-  lose(job, now, a.max_losses, a.lost_error)
-  changed[#changed + 1] = job
+  if leased(job) then
+    lose(job, now, a.max_losses, a.lost_error)
+    changed[#changed + 1] = job
+  end
 end
 for _, job in ipairs(redis.call('ZRANGEBYSCORE', k_deadlines(), '-inf', text(now), 'LIMIT', 0, a.most)) do
   local fields = redis.call('HMGET', k_job(job), 'status', 'base_model', 'group', 'stop')

@@ -1,5 +1,6 @@
 -- What waits for a base model, oldest heads first, and the resident group if it waits too.
 -- -> {group, head, head_rank_ms, overtaken, waiting, tenant, left_ms or '', elsewhere, marked, ...} nine each
+-- Heads that a newer version stored are left out: whoever looks would not know all that was asked for.
 local now = now_ms()
 local found = {}
 
@@ -30,12 +31,14 @@ end
 local function add(group)
   local head = redis.call('ZRANGE', k_group(a.base_model, group), 0, 0, 'WITHSCORES')
   local job, rank_ms = head[1], head[2]
+  local record = redis.call('HMGET', k_job(job), 'tenant', 'version')
+  if tonumber(record[2] or '0') > a.version then return end
   local deadline_ms = redis.call('ZSCORE', k_deadlines(), job)
   for _, value in ipairs({
     group, job, rank_ms,
     text(overtaken(a.base_model, rank_ms)),
     text(redis.call('ZCARD', k_group(a.base_model, group))),
-    redis.call('HGET', k_job(job), 'tenant') or '',
+    record[1] or '',
     deadline_ms and text(deadline_ms - now) or '',
     text(elsewhere[group] or 0),
     text(marked[group] or 0),

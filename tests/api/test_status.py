@@ -13,9 +13,10 @@ from fastapi.testclient import TestClient
 
 from api.main import create_app
 from api.readiness import Readiness
+from shared import keys
 from shared.errors import StoreUnavailable
 from shared.ids import new_job_id
-from shared.job import Job
+from shared.job import RECORD_VERSION, Job
 from shared.presence import Presence
 from shared.settings import Settings
 from tests.api.live import BASE, Live, problem_of
@@ -97,6 +98,26 @@ def test_a_drained_worker_ends_its_job_and_gets_no_other(live: Live) -> None:
     assert live.http.post("/v1/workers/w1/resume").json() == {"paused": False}
     assert live.claim(last["id"]).id == last["id"]
     assert problem_of(live.http.post("/v1/workers/nobody/drain"), 404, "worker_not_found")
+
+
+def test_a_queue_says_why_nobody_can_serve_its_jobs(live: Live) -> None:
+    def warning() -> str:
+        (queue,) = _get(live, "/v1/queues")["queues"]
+        return queue["warning"] or ""
+
+    live.worker("w1")
+    live.worker("w2")
+    job_id = live.submit()["id"]
+    for name in ("w1", "w2"):
+        assert warning() == ""
+        live.http.post(f"/v1/workers/{name}/drain")
+    assert "drained" in warning()
+    live.http.post("/v1/workers/w1/resume")
+    assert warning() == ""
+    live.redis.hset(keys.JOB(job_id), "version", RECORD_VERSION + 1)
+    assert "needs a newer worker" in warning()
+    Presence(live.redis).report("w1", record_version=RECORD_VERSION + 1)
+    assert warning() == ""
 
 
 def test_a_queue_by_adapters(live: Live) -> None:

@@ -11,9 +11,9 @@ import redis
 
 from shared import keys
 from shared.errors import JobNotFound, KeyReused
-from shared.job import Job, JobError, Status
+from shared.job import RECORD_VERSION, Job, JobError, Status
 from shared.outbox import Outbox
-from shared.presence import Presence
+from shared.presence import DRAINED_MS, Presence
 from shared.queue import HEADS_CONSIDERED, Queue
 from shared.request import WebhookRequest
 from shared.server import connect_worker
@@ -116,6 +116,21 @@ def test_expired_lease_returns_to_the_front(queue: Queue, client: redis.Redis) -
     assert queue.position(queue.get(first)) == 0
     assert queue.position(queue.get(second)) == 1
     assert queue.reclaim() == []
+
+
+def test_the_lease_of_a_job_that_does_not_run_stops_nobody(queue: Queue, client: redis.Redis) -> None:
+    queue.reclaim()
+    ended, lost = put(queue, "ink"), put(queue, "ink")
+    take(queue, ended)
+    queue.fail(ended, 1, JobError(code="x", message="x", retryable=False))
+    take(queue, lost)
+    client.zadd(keys.LEASES(), {ended: 1, "forgotten": 1, lost: 1})
+    assert queue.reclaim() == [lost]
+    assert not client.exists(keys.LEASES(), keys.JOB("forgotten"))
+    take(queue, lost)
+    client.zadd(keys.LEASES(), {ended: 1})
+    assert queue.abandon("w1", keep=[], counted=True) == [lost]
+    assert (queue.get(ended).status, queue.get(ended).losses) == (Status.FAILED, 0)
 
 
 def test_lost_as_often_as_allowed(queue: Queue, client: redis.Redis) -> None:
@@ -305,6 +320,18 @@ def test_a_record_that_cannot_be_read_ends_its_job_only(queue: Queue, client: re
     take(queue, good)
 
 
+def test_what_a_newer_version_stored_is_left_to_it(queue: Queue, client: redis.Redis) -> None:
+    new, old = put(queue, "ink"), put(queue, "oil")
+    client.hset(keys.JOB(new), mapping={"version": RECORD_VERSION + 1, "spec": '{"prompt in words of tomorrow": 1}'})
+    group = client.hget(keys.JOB(new), "group") or ""
+    assert queue.oldest_version(BASE) == RECORD_VERSION + 1
+    assert [seen.head for seen in queue.look(BASE, group)] == [old]
+    assert queue.claim(BASE, group, "w1") == "empty"
+    take(queue, old)
+    fields = client.hmget(keys.JOB(new), "status", "attempt")
+    assert fields == ["queued", None]
+
+
 def test_priority_is_a_head_start(queue: Queue) -> None:
     low, normal, high = (put(queue, "ink", priority=priority) for priority in ("low", "normal", "high"))
     group = queue.get(low).group
@@ -473,5 +500,18 @@ def test_nothing_without_a_lifetime_is_left_when_work_is_done(
     outbox = Outbox(client, config)
     for row in outbox.take(10, 1000):
         assert outbox.settle(row, "delivered")
+    # A drained worker that died without a word takes its drain with it.
+    queue.drain("w1")
+    Presence(client).report("w1", base_model=BASE, state="idle")
     permanent = {key for key in client.scan_iter("*") if client.ttl(key) < 0}
     assert permanent == {keys.STATS(BASE)}
+
+
+def test_a_drain_lasts_as_long_as_its_worker(queue: Queue, client: redis.Redis) -> None:
+    presence = Presence(client)
+    queue.drain("w1")
+    client.pexpire(keys.DRAINED("w1"), 60_000)
+    presence.report("w1", base_model=BASE, state="idle")
+    assert client.pttl(keys.DRAINED("w1")) > DRAINED_MS / 2
+    presence.report("w2", base_model=BASE, state="idle")
+    assert (queue.is_drained("w1"), queue.is_drained("w2")) == (True, False)

@@ -33,7 +33,7 @@ class Part:
         self.queue = Queue(client, settings)
         self.store: Store = open_store(settings)
         outbox = Outbox(client, settings)
-        self.reclaimer = Reclaimer(self.queue, outbox, Tickets(settings), self.store, [BASE])
+        self.reclaimer = Reclaimer(self.queue, outbox, Tickets(settings), self.store)
 
 
 @pytest.fixture
@@ -56,6 +56,13 @@ def test_jobs_that_wait_are_rung_for_once(part: Part) -> None:
         part.reclaimer.reclaim()
     assert part.client.llen(base_queue(BASE)) == 1
     assert part.client.llen(NOTIFY_QUEUE) == 0
+
+
+def test_jobs_are_rung_for_whatever_the_own_catalogue_serves(part: Part) -> None:
+    part.queue.submit("job1", spec("ink", base_model="served by others only"))
+    part.reclaimer.reclaim()
+    assert part.client.llen(base_queue("served by others only")) == 1
+    assert part.client.llen(base_queue(BASE)) == 0
 
 
 def test_events_that_are_due_are_rung_for(part: Part) -> None:

@@ -16,14 +16,14 @@ from shared import keys
 from shared.catalogue import BUNDLED
 from shared.embedded import EmbeddedServer
 from shared.errors import SetupError
-from shared.job import Job, JobSpec, Status
+from shared.job import RECORD_VERSION, Job, JobSpec, Status
 from shared.presence import Presence
 from shared.queue import Queue
 from shared.registry import Registry
 from shared.request import WebhookRequest
 from shared.server import connect_worker
 from shared.settings import Settings
-from shared.tickets import Tickets
+from shared.tickets import Tickets, base_queue
 from tests.shared.jobs import spec
 from tests.worker.processes import PATIENCE_S, WorkerProcess, Yard, wait_for, yard
 
@@ -58,12 +58,16 @@ class Stand:
         return worker
 
     def submit(self, *adapters: str, **changes: object) -> str:
+        job_id = self.store(*adapters, **changes)
+        self.tickets.ring(BASE)
+        return job_id
+
+    def store(self, *adapters: str, **changes: object) -> str:
+        """A job that nobody is woken for."""
         known = self.registry.all()
         named = [known[name].admitted() for name in adapters]
         job: JobSpec = spec(**({"adapters": named} | changes))
-        job_id = self.queue.submit(f"job{next(self._numbers):06}", job)
-        self.tickets.ring(BASE)
-        return job_id
+        return self.queue.submit(f"job{next(self._numbers):06}", job)
 
     def until(self, job_id: str, *statuses: Status) -> Job:
         def look() -> Job | None:
@@ -114,13 +118,40 @@ def test_adapters_swaps_and_a_soft_stop(stand: Stand) -> None:
 
     wait_for("the worker's own account", counted)
     (seen,) = stand.presence.alive()
+    assert seen.record_version == RECORD_VERSION
     last = max(jobs, key=lambda job: job.claimed_ms or 0)
     assert seen.resident == tuple(adapter.source for adapter in last.spec.adapters)
     # The first may be claimed before the others are there.
     assert seen.swaps == stand.queue.stats(BASE)["swaps"] <= 4
+
+    leaves_to_others_what_a_newer_version_stored(stand)
+    leaves_tickets_to_others_while_drained(stand, seen.name)
+    stand.queue.drain(seen.name)
     assert worker.term() == 0, worker.log()
     assert "Traceback" not in worker.log()
     assert stand.presence.alive() == []
+    assert not stand.queue.is_drained(seen.name)
+
+
+def leaves_to_others_what_a_newer_version_stored(stand: Stand) -> None:
+    """It is neither drawn nor failed, and keeps nobody waiting."""
+    newer = stand.store("night")
+    stand.client.hset(keys.JOB(newer), "version", RECORD_VERSION + 1)
+    stand.until(stand.submit("mosaic"), Status.SUCCEEDED)
+    assert (stand.queue.get(newer).status, stand.queue.get(newer).attempt) == (Status.QUEUED, 0)
+    stand.queue.cancel(newer)
+
+
+def leaves_tickets_to_others_while_drained(stand: Stand, worker: str) -> None:
+    """Once its parent has seen the drain."""
+    stand.queue.drain(worker)
+    time.sleep(1)
+    job_id = stand.submit("night")
+    time.sleep(1)
+    assert stand.client.llen(base_queue(BASE)) >= 1
+    assert stand.queue.get(job_id).attempt == 0
+    stand.queue.undrain(worker)
+    assert stand.until(job_id, Status.SUCCEEDED).attempt == 1
 
 
 def test_the_child_is_killed(stand: Stand) -> None:

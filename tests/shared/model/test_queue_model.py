@@ -236,10 +236,10 @@ class QueueMachine(RuleBasedStateMachine):
     def pause_or_resume(self, worker: str, pauses: bool) -> None:
         """Pauses are ended more often than begun: otherwise most runs would stand still."""
         if worker in self.model.paused:
-            self.queue.resume(BASE, worker)
+            self.queue.undrain(worker) if worker else self.queue.resume(BASE)
             self.model.paused.remove(worker)
         elif pauses:
-            self.queue.pause(BASE, worker)
+            self.queue.drain(worker) if worker else self.queue.pause(BASE)
             self.model.paused.add(worker)
 
     @rule()
