@@ -23,7 +23,7 @@ class Estimate:
 
     ``weights_bytes``: denoiser and autoencoder. ``slot_bytes``: for the top rank tier; the lower ones share it.
     ``activations_bytes``: for one picture of the largest size. ``total_bytes``: less than the sum where components
-    take turns.
+    take turns. ``loading_bytes``: all weights as they are read, which the computer holds until they are quantised.
     """
 
     weights_bytes: int
@@ -31,6 +31,7 @@ class Estimate:
     slot_bytes: int
     activations_bytes: int
     total_bytes: int
+    loading_bytes: int
 
 
 def estimate(entry: BaseModelEntry, recipe: Recipe) -> Estimate | None:
@@ -53,7 +54,9 @@ def estimate(entry: BaseModelEntry, recipe: Recipe) -> Estimate | None:
     else:
         # A swap brings a second set of the slot's weights, before anything is drawn.
         peak = denoiser + vae + large + small + slot + max(drawing, decoding, slot)
-    return Estimate(denoiser + vae, large + small, slot, max(drawing, decoding), peak)
+    counts = entry.parameters
+    read = (counts.denoiser + counts.large_text_encoder + counts.text_encoders + counts.vae) * item_bytes
+    return Estimate(denoiser + vae, large + small, slot, max(drawing, decoding), peak, read)
 
 
 def slot_bytes(layers: Mapping[str, LayerShape], rank: int, item_bytes: int) -> int:

@@ -142,6 +142,12 @@ def _too_large(entry: BaseModelEntry, recipe: Recipe, machine: Machine) -> Refus
     needed = estimate(entry, recipe)
     if needed is None or (entry.device == "cpu" and machine.device == "cuda"):
         return None
+    if machine.device == "cpu" and needed.loading_bytes > max(needed.total_bytes, machine.free_bytes):
+        return Refusal(
+            f"its weights take {in_gib(needed.loading_bytes)} until they are quantised, and of "
+            f"{in_gib(machine.memory_bytes)} only {in_gib(machine.free_bytes)} are free",
+            "use a machine with more memory",
+        )
     if needed.total_bytes <= machine.free_bytes:
         return None
     turns = ", of which components take turns" if recipe.offload != "no" else ""

@@ -80,7 +80,7 @@ def test_every_setting_is_one() -> None:
 
 
 def test_the_example_of_settings_has_each_that_the_file_reads() -> None:
-    read = set(re.findall(r"\$\{(\w+)", TEXT)) | {"TORCH_INDEX", "PYTHON_IMAGE"}
+    read = set(re.findall(r"\$\{(\w+)", TEXT)) | {"TORCH_INDEX", "PYTHON_IMAGE", "COMPILER"}
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     assert set(re.findall(r"^# (\w+)=", example, re.MULTILINE)) == read
 
@@ -97,3 +97,8 @@ def test_the_base_images_are_of_debian() -> None:
         assert "alpine" not in text
         assert "# syntax" not in text
         assert "USER 10001:10001" in text
+
+
+def test_workers_on_cards_can_compile() -> None:
+    assert SERVICES["worker-flux-dev"]["build"]["args"]["COMPILER"] == "g++"
+    assert "ARG COMPILER=\n" in (ROOT / "worker" / "Dockerfile").read_text(encoding="utf-8")
