@@ -16,7 +16,7 @@ if before then
   if held(job, tonumber(attempt)) ~= 'lost' then return answer(job) end
 end
 -- Whoever is paused ends what it has, and gets nothing new.
-if redis.call('EXISTS', k_paused(a.base_model), k_drained(a.worker)) > 0 then return {'empty'} end
+if held_back(a.base_model, a.worker) then return {'empty'} end
 while true do
   local oldest = redis.call('ZRANGE', k_waiting(a.base_model), 0, 0, 'WITHSCORES')
   if not oldest[1] then return {'empty'} end

@@ -71,6 +71,11 @@ local function overtaken(base, rank_ms)
   return redis.call('ZCOUNT', k_claims(base), '(' .. rank_ms, '+inf')
 end
 
+-- Whether a worker gets nothing new: its queue is paused, or it is drained.
+local function held_back(base, worker)
+  return redis.call('EXISTS', k_paused(base), k_drained(worker)) > 0
+end
+
 -- The waiting jobs that other workers are about to come for: {job = true, ...}, and how many.
 local function marked_by_others(base, worker, now)
   local marked, count = {}, 0

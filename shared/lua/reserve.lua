@@ -3,8 +3,7 @@
 -- Only a wish, which ends by itself: others prefer other jobs while there are any, and may take this one all the same.
 local now = now_ms()
 redis.call('HDEL', k_marks(a.base_model), a.worker)
-local paused = redis.call('HMGET', k_paused(a.base_model), '', a.worker)
-local job = not (paused[1] or paused[2]) and first_free(a.base_model, a.group, a.worker, now)
+local job = not held_back(a.base_model, a.worker) and first_free(a.base_model, a.group, a.worker, now)
 if not job then return {} end
 redis.call('HSET', k_marks(a.base_model), a.worker, text(now + a.mark_ms) .. ':' .. job)
 redis.call('PEXPIRE', k_marks(a.base_model), a.mark_ms)

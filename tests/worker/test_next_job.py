@@ -91,9 +91,9 @@ def test_it_happens_while_a_job_is_drawn_and_ends_with_it(bench: Bench, ahead: N
 def test_nothing_is_marked_by_a_worker_that_gets_no_more(bench: Bench, ahead: NextJob, made_ready: list[str]) -> None:
     bench.submit("ink")
     ahead.look_ahead(HERE, PACE)
-    bench.queue.pause(BASE, "w1")
+    bench.queue.drain("w1")
     ahead.round()
-    bench.queue.resume(BASE, "w1")
+    bench.queue.undrain("w1")
     bench.stop_at_s = 1
     ahead.round()
     assert made_ready == []
