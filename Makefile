@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+EXAMPLES ?= 20000
 # What an earlier run was told, so that it need not be told twice.
 -include $(wildcard .venv/told-*.mk)
 TORCH ?= $(shell sed -n '/^torch==/p' constraints.txt)
@@ -14,13 +15,14 @@ torch_there := $(shell cat .venv/.torch 2>/dev/null)
 pip := .venv/bin/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-compose check clean FORCE
+.PHONY: help setup demo up test test-nightly test-compose check clean FORCE
 
 help:
 	@echo 'make setup   install everything into .venv (the other targets do this by themselves)'
 	@echo 'make demo    run 24 jobs on a small built-in model; images and a report go to demo-out/'
 	@echo 'make up      run the whole service in this terminal until Ctrl-C; ARGS="--port 8001" is handed to hotslot up'
 	@echo 'make test    run the tests; ARGS="-k name" is handed to pytest'
+	@echo 'make test-nightly   hold the scripts of the queue to their model for an hour or so; EXAMPLES=20000 sets of calls'
 	@echo 'make test-compose   build the images, bring the compose stack up and test it; needs Docker'
 	@echo 'make check   check formatting, lint, types and who imports whom'
 	@echo 'make clean   remove .venv, demo-out, bench/out, builds and caches in this folder; jobs, images and models stay'
@@ -44,6 +46,9 @@ up: .venv/.installed
 
 test: .venv/.installed
 	OMP_NUM_THREADS=1 .venv/bin/pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+test-nightly: .venv/.installed
+	EXAMPLES=$(EXAMPLES) .venv/bin/pytest tests/shared/model $(ARGS)
 
 test-compose: .venv/.installed
 	TEST_COMPOSE=1 TEST_WHEELS='$(abspath $(WHEELS))' \

@@ -27,9 +27,14 @@ while true do
     job, rank_ms = head[1], head[2]
     if tonumber(rank_ms) > tonumber(oldest[2]) then return {'bound'} end
   end
-  if tonumber(redis.call('HGET', k_job(job), 'version') or '0') > a.version then return {'empty'} end
+  local record = redis.call('HMGET', k_job(job), 'status', 'version')
   local deadline = redis.call('ZSCORE', k_deadlines(), job)
-  if deadline and tonumber(deadline) <= now then
+  if record[1] ~= 'queued' then
+    -- No script leaves such a job in the line; but one would stop everybody behind it.
+    dequeue(a.base_model, a.group, job)
+  elseif tonumber(record[2] or '0') > a.version then
+    return {'empty'}
+  elseif deadline and tonumber(deadline) <= now then
     dequeue(a.base_model, a.group, job)
     end_job(job, 'expired', now)
   else

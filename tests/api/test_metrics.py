@@ -73,6 +73,11 @@ def test_all_numbers(live: Live) -> None:
     assert found["hotslot_adapters_in_memory", labels(base_model=BASE, worker="w1")] == 3
 
 
+def test_the_worst_overtaking_is_the_queues_own_count() -> None:
+    text = exposition([QueueNumbers("m", 0, 0, {"overtaken_max": 7}, {})], {}, [])
+    assert read(text)["hotslot_overtaken_max", labels(base_model="m")] == 7
+
+
 def test_labels_are_escaped() -> None:
     worker = WorkerInfo(name='a"b\\c\nd', base_model="m", state="idle")
     text = exposition([QueueNumbers("m", 0, 0, {}, {})], {}, [worker])

@@ -133,6 +133,16 @@ def test_the_lease_of_a_job_that_does_not_run_stops_nobody(queue: Queue, client:
     assert (queue.get(ended).status, queue.get(ended).losses) == (Status.FAILED, 0)
 
 
+def test_a_line_goes_on_behind_what_is_no_waiting_job(queue: Queue, client: redis.Redis) -> None:
+    gone, job_id = put(queue, "ink"), put(queue, "ink")
+    group = queue.get(job_id).group
+    client.delete(keys.JOB(gone))
+    claimed = queue.claim(BASE, group, "w1")
+    assert isinstance(claimed, Job)
+    assert claimed.id == job_id
+    assert not client.exists(keys.JOB(gone), keys.WAITING(BASE), keys.HEADS(BASE), keys.GROUP(BASE, group))
+
+
 def test_lost_as_often_as_allowed(queue: Queue, client: redis.Redis) -> None:
     job_id = put(queue, webhook=HOOK)
     for _ in range(3):
@@ -356,7 +366,8 @@ def test_weights_divide_the_work(queue: Queue) -> None:
         queue.submit(f"light{number}", spec("ink"), tenant="light")
     line = sorted(f"{who}{number}" for who in ("heavy", "light") for number in range(4))
     line.sort(key=lambda job_id: queue.position(queue.get(job_id)) or 0)
-    assert [job_id for job_id in line[:5] if job_id.startswith("heavy")] == ["heavy0", "heavy1", "heavy2"]
+    # Of equal weight they would have half of any even number.
+    assert sum(job_id.startswith("heavy") for job_id in line[:6]) == 4
 
 
 def test_turns_spread_as_jobs_were_measured_to_take(queue: Queue, client: redis.Redis) -> None:

@@ -31,7 +31,7 @@ LEASE_MS = 600_000
 """Leases and deadlines never run out by themselves, but where a rule says so."""
 LONG_AGO = 1
 EXAMPLES = int(os.environ.get("EXAMPLES") or (500 if os.environ.get("CI") == "true" else 50))
-"""Sets of calls that are tried; more of them at night: ``EXAMPLES=20000``."""
+"""Sets of calls that are tried; more of them at night: ``make test-nightly``."""
 
 adapters = st.sampled_from(["", "ink", "oil", "wax"])
 tenants = st.sampled_from(["t", "u"])
