@@ -142,7 +142,8 @@ class Queue:
             for _, job in page:
                 pipe.hgetall(keys.JOB(job))
             # A record can be gone before its row.
-            jobs = [read_job(fields) for fields in pipe.execute() if fields]
+            found_jobs = [_read_if_known(fields) for fields in pipe.execute() if fields]
+        jobs = [job for job in found_jobs if job]
         return jobs, page[-1] if len(ordered) > limit else None
 
     def pause(self, base_model: str) -> None:
@@ -381,6 +382,15 @@ class Queue:
         message = f"Workers died with this job {limit} times; check its adapters and size, then submit it again."
         error = JobError(code=WorkerLost.code, message=message, retryable=WorkerLost.retryable)
         return {"max_losses": limit, "lost_error": error.model_dump_json()}
+
+
+def _read_if_known(fields: dict[str, str]) -> Job | None:
+    """The job, or None where this version cannot read its record: one such record must not hide all others."""
+    try:
+        return read_job(fields)
+    except ValueError:
+        log.warning("the record of job %s cannot be read by this version", fields.get("id"))
+        return None
 
 
 def _held(script: str, answer: str) -> Held:

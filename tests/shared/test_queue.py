@@ -442,6 +442,13 @@ def test_a_record_that_vanished_does_not_end_the_list(queue: Queue, client: redi
     assert end is None
 
 
+def test_a_record_that_cannot_be_read_does_not_end_the_list(queue: Queue, client: redis.Redis) -> None:
+    made = [put(queue, "ink") for _ in range(3)]
+    client.hset(keys.JOB(made[1]), "spec", "{}")
+    page, _ = queue.newest([Status.QUEUED], 3)
+    assert [job.id for job in page] == [made[2], made[0]]
+
+
 def test_a_job_that_moves_while_the_list_is_read_is_found_once(
     queue: Queue, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
