@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from api.limits import range_of, shown, takes
 from shared.catalogue import BaseModelEntry, Catalogue
-from shared.errors import AdapterNotReady, AdapterRankTooLarge, InvalidRequest, UnknownAdapter
+from shared.errors import AdapterNotReady, InvalidRequest, UnknownAdapter
 from shared.job import JobSpec, PinnedAdapter
 from shared.presence import State
 from shared.registry import RegisteredAdapter
@@ -39,7 +39,7 @@ def admit(
 ) -> tuple[JobSpec, list[str]]:
     """The job with every default filled in, and warnings about what will have no effect.
 
-    Raises RequestError or AdapterRankTooLarge, which the caller must heed, or AdapterNotReady, which passes.
+    Raises RequestError, which the caller must heed, or AdapterNotReady, which passes.
     """
     entry = catalogue.base_models[_base_model(request, catalogue, registered)]
     width = entry.sizes.default_width if request.width is None else request.width
@@ -51,7 +51,6 @@ def admit(
         _pin(asked, f"adapters[{place}].source", entry, registered, pin) for place, asked in enumerate(request.adapters)
     ]
     _check_distinct(adapters)
-    _check_rank(adapters, entry, registered)
     spec = JobSpec(
         prompt=request.prompt,
         negative_prompt=request.negative_prompt,
@@ -170,16 +169,6 @@ def _check_distinct(adapters: Sequence[PinnedAdapter]) -> None:
                 "give it once, with the strengths added up.",
                 field=field,
             )
-
-
-def _check_rank(adapters: Sequence[PinnedAdapter], entry: BaseModelEntry, registered: ByName) -> None:
-    # Files are measured by the worker that converts them; here only what the registry tells.
-    rank = sum(registered[adapter.source].rank for adapter in adapters if adapter.source in registered)
-    if rank > entry.slot.top_rank:
-        raise AdapterRankTooLarge(
-            f"adapters: their ranks add up to {rank}; {entry.name} takes {entry.slot.top_rank} in all.",
-            field="adapters",
-        )
 
 
 # --- numbers --------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,8 +15,10 @@ from shared.adapters.resolve import base_model_of
 from shared.adapters.source import Opened, OpenSource
 from shared.catalogue import Catalogue
 from shared.errors import AdapterError, AdapterRankTooLarge, InvalidRequest
-from shared.job import JobSpec
+from shared.job import JobSpec, PinnedAdapter
+from shared.registry import RegisteredAdapter
 from shared.request import JobRequest
+from shared.sources.base_model import BUILTIN
 from shared.sources.source import Registered, parse
 
 
@@ -65,22 +68,32 @@ class Inspector:
             )
         return request.model_copy(update={"base_model": found})
 
-    def check_job(self, spec: JobSpec) -> None:
+    def check_job(self, spec: JobSpec, registered: Mapping[str, RegisteredAdapter]) -> None:
         """Refuse a job whose files cannot be served: an ``AdapterError`` that names the field.
 
-        Where the base model's layers are not known here, the worker finds out.
+        ``registered``: the names that the job gives. Where the base model's layers are not known here, files are left
+        to the worker, and names count with their largest rank.
         """
-        base = self.bases.get(spec.base_model)
-        if base is None:
-            return
-        plans = []
+        base, top_rank = self.bases.get(spec.base_model), self.catalogue.get(spec.base_model).slot.top_rank
+        names, files = dict[int, PinnedAdapter](), dict[int, PinnedAdapter]()
         for place, adapter in enumerate(spec.adapters):
-            if not _is_name(adapter.source):
-                field = f"adapters[{place}].source"
-                opened = self.open_source(adapter.location, field=field)
-                with _named(field):
-                    plans.append(plan_adapter(read_header(opened.read_range, opened.size_bytes), base))
-        check_rank_sums(plans, base.top_rank)
+            (names if _is_name(adapter.source) else files)[place] = adapter
+        plans = [] if base is None else [self._planned(adapter, place, base) for place, adapter in files.items()]
+        ranks = {place: registered[adapter.source].rank for place, adapter in names.items()}
+        if sum(ranks.values()) + sum(plan.rank for plan in plans) <= top_rank:
+            return
+        # Only now does it count which layers the names change; what comes with a model is no file that is seen here.
+        for place, adapter in names.items():
+            if base is not None and not adapter.location.startswith(BUILTIN):
+                plans.append(self._planned(adapter, place, base))
+                del ranks[place]
+        check_rank_sums(plans, sum(ranks.values()), top_rank)
+
+    def _planned(self, adapter: PinnedAdapter, place: int, base: BaseLayers) -> AdapterPlan:
+        field = f"adapters[{place}].source"
+        opened = self.open_source(adapter.location, field=field)
+        with _named(field):
+            return plan_adapter(read_header(opened.read_range, opened.size_bytes), base)
 
     def _judged(self, header: Header, opened: Opened, base_model: str | None) -> Inspection:
         base = self.bases.get(base_model or "")
@@ -104,12 +117,16 @@ class Inspector:
         return last
 
 
-def check_rank_sums(plans: list[AdapterPlan], top_rank: int) -> None:
-    """Raise ``AdapterRankTooLarge`` if the ranks of one layer sum to more than the slot takes."""
-    sums: dict[str, int] = {}
+def check_rank_sums(plans: Sequence[AdapterPlan], everywhere: int, top_rank: int) -> None:
+    """Raise ``AdapterRankTooLarge`` if the ranks of one layer sum to more than the slot takes.
+
+    ``everywhere``: ranks of adapters whose layers are not known, summed; they may be in any layer.
+    """
+    sums = Counter({"their largest layers": everywhere})
     for plan in plans:
         for layer in plan.layers:
-            sums[layer.layer] = sums.get(layer.layer, 0) + layer.rank
+            sums.setdefault(layer.layer, everywhere)
+            sums[layer.layer] += layer.rank
     for name, rank in sums.items():
         if rank > top_rank:
             raise AdapterRankTooLarge(

@@ -42,7 +42,7 @@ def submit(here: Services, request: JobRequest, idempotency_key: str | None) -> 
         pin_of(here, request, registered),
         lambda: secrets.randbelow(DRAWN_SEEDS),
     )
-    here.inspector.check_job(spec)
+    here.inspector.check_job(spec, registered)
     warnings += unserved(spec.base_model, here.presence.states())
     job_id = new_job_id()
     stored = here.queue.submit(

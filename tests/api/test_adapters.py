@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from shared.registry import Registry
@@ -124,6 +125,32 @@ def test_ranks_of_one_layer_are_added_up(live: Live, write: Write) -> None:
     elsewhere = write(adapter_bytes(lora("transformer.transformer_blocks.1.attn.to_q", rank=17)))
     body["adapters"] = [{"source": sources[0]}, {"source": elsewhere}]
     assert live.http.post("/v1/jobs", json=body).status_code == 202
+
+
+def test_ranks_of_names_are_added_up_layer_by_layer_too(live: Live, write: Write) -> None:
+    other = TINY_LAYER.replace("blocks.0", "blocks.1")
+    files = {"first": lora(rank=17), "same": lora(rank=18), "elsewhere": lora(other, rank=17)}
+    sources = {name: write(adapter_bytes(shapes)) for name, shapes in files.items()}
+    for name, source in sources.items():
+        live.http.post("/v1/adapters", json={"name": name, "source": source})
+    live.register("night", rank=8)
+    live.register("wide", rank=25)
+
+    def asked(*adapters: str) -> httpx2.Response:
+        body = {"prompt": "a fox", "base_model": BASE, "adapters": [{"source": source} for source in adapters]}
+        return live.http.post("/v1/jobs", json=body)
+
+    for taken in (
+        ("first", "elsewhere"),
+        (sources["first"], "elsewhere"),
+        ("first", "night"),
+        ("first", "elsewhere", "night"),
+    ):
+        assert asked(*taken).status_code == 202, taken
+    for refused in (("first", "same"), ("first", sources["same"]), ("first", "wide"), ("night", "wide")):
+        problem = problem_of(asked(*refused), 422, "adapter_rank_too_large")
+        assert "the largest sum served here is 32" in problem["detail"]
+    assert "rank 33 in their largest layers" in problem["detail"]
 
 
 # --- the registry ---------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from api.admit import MOST_LISTED, admit, unserved
 from shared.catalogue import Catalogue, read_catalogue
 from shared.errors import (
     AdapterNotReady,
-    AdapterRankTooLarge,
     HotslotError,
     InvalidRequest,
     UnknownAdapter,
@@ -38,7 +37,6 @@ REGISTERED = {
     for adapter in (
         _registered("night"),
         _registered("mosaic"),
-        _registered("wide", rank=25),
         _registered("mosaic-again", sha256="mosaic"),
         _registered("foreign", base_model="other"),
     )
@@ -210,19 +208,12 @@ def test_the_same_adapter_twice_is_refused(adapters: tuple[str, ...]) -> None:
     assert refused.value.field == f"adapters[{len(adapters) - 1}].source"
 
 
-def test_ranks_may_add_up_to_the_slot_and_no_further() -> None:
-    assert len(_admit(adapters=_sources("night", "mosaic"))[0].adapters) == 2
-    with pytest.raises(AdapterRankTooLarge, match="add up to 33; tiny-flux takes 32 in all") as refused:
-        _admit(adapters=_sources("night", "wide"))
-    assert refused.value.field == "adapters"
-
-
 @pytest.mark.parametrize("base_model", [None, "tiny-flux"])
 def test_an_unknown_adapter_is_refused_with_what_is_registered(base_model: str | None) -> None:
     with pytest.raises(UnknownAdapter, match='"embr" is not registered') as refused:
         _admit(base_model=base_model, adapters=_sources("embr"))
     assert refused.value.field == "adapters[0].source"
-    assert "night, " in refused.value.message
+    assert "mosaic, mosaic-again, night" in refused.value.message
     assert ("foreign" in refused.value.message) is (base_model is None)
 
 

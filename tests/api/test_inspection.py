@@ -70,7 +70,7 @@ def test_what_names_a_base_model_already_is_left_alone(folder: Path) -> None:
         assert here.with_base_model(asked) is asked
     with pytest.raises(AdapterUnsupported):
         # Another file's fault is found all the same, once the job is clear.
-        here.check_job(_spec("file:dora"))
+        here.check_job(_spec("file:dora"), {})
 
 
 def _spec(source: str) -> JobSpec:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -230,6 +231,23 @@ def test_a_picture_that_is_not_finite_fails_and_darkens_nothing(
         shown(engine)
     apply(engine, [])
     assert np.array_equal(shown(engine), fresh["none"].pixels)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_one_value_that_is_not_finite_is_no_white_or_black_point(
+    value: float, engine: DiffusersEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = engine._family.decode
+
+    def spoilt(*given: Any) -> torch.Tensor:
+        image: torch.Tensor = whole(*given)
+        image[0, 0, 3, 5] = value
+        return image
+
+    monkeypatch.setattr(engine, "_family", replace(engine._family, decode=spoilt))
+    apply(engine, [])
+    with pytest.raises(GenerationFailed, match="decoded image is not finite"):
+        shown(engine)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt("stop"), ValueError("stop"), RuntimeError("stop")])

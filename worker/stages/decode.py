@@ -24,14 +24,16 @@ def decode(pipeline: Any, family: TorchFamily, drawing: Drawing, latents: torch.
     """
     with failures_told(), torch.no_grad():
         image = family.decode(pipeline, latents, drawing.width, drawing.height)
+        # The pipeline cuts its values off at black and white, infinite ones too.
+        finite = bool(torch.isfinite(image).all())
         values = pipeline.image_processor.postprocess(image, output_type="np")[0]
         pipeline.maybe_free_model_hooks()
+    if not finite:
+        raise GenerationFailed("The decoded image is not finite.")
     return _pixels(values, drawing)
 
 
 def _pixels(values: Any, drawing: Drawing) -> Pixels:
-    if not np.isfinite(values).all():
-        raise GenerationFailed("The decoded image is not finite.")
     pixels: Pixels = (values * 255).round().astype(np.uint8)
     if pixels.shape != (drawing.height, drawing.width, 3):
         # The pipeline rounds sizes down without a word.
